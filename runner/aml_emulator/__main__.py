@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from aml_emulator import settings as settings_module
 from aml_emulator.processes.host import StartError
-from aml_emulator.serving import run
+from aml_emulator.server import run
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -15,7 +15,7 @@ from aml_emulator.identity.identity import Identity
 from aml_emulator.identity.roles import Roles
 from aml_emulator.identity.tokens import Grants
 from aml_emulator.network.fault_injection import Faults
-from aml_emulator.network.requests_log import Recorder, RequestLog
+from aml_emulator.network.requests_log import RequestLog
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,6 @@ class Context(Workspace):
         grants: sign-ins of people that wait for their program.
         unsupported: the unsupported operations that were requested.
         faults: what fails on purpose.
-        recorder: where answers are recorded; None for nowhere.
         page_address: where a browser finds the page, without a slash at its end.
         siblings: returns the identities of all workspaces; None if there is one.
     """
@@ -59,7 +58,6 @@ class Context(Workspace):
     unsupported: Unsupported = field(default_factory=Unsupported)
     requests: RequestLog = field(default_factory=lambda: RequestLog(clock=time.time))
     faults: Faults = field(default_factory=lambda: Faults(clock=time.time))
-    recorder: Recorder | None = None
     page_address: str = "http://127.0.0.1:7380"
     siblings: Callable[[], Sequence[Identity]] | None = None
 

@@ -11,19 +11,17 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from aml_emulator.context import Context
 from aml_emulator.network.certificates import Certificates
 from aml_emulator.network.fault_injection import FaultFront
 from aml_emulator.network.heads import NO_HEAD, Connections, address_of, is_foreign, parse_head
 from aml_emulator.network.hosts import Destination
-from aml_emulator.network.proxy import acknowledge, join_streams, refuse
+from aml_emulator.network.proxy import join_streams, refuse
 from aml_emulator.network.upstream import MAX_HEAD_BYTES, Streams, connect
 from aml_emulator.processes.host import listen
 from aml_emulator.registry.acr import AcrInterface, Locks
@@ -45,109 +43,12 @@ class _Uvicorn(uvicorn.Server):
         yield
 
 
-class _Connection(HttpToolsProtocol):
-    """A connection of uvicorn that acknowledges parts of requests at once.
-
-    See :func:`aml_emulator.network.proxy.acknowledge`.
-
-    One that the proxy hands over may receive, and even end, before its task hears that TLS is ready.
-
-    Attributes:
-        proxied: the proxy's view of the connection, which would close it when it is collected.
-    """
-
-    proxied: asyncio.StreamWriter | None = None
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._ready = False
-        self._early = b""
-        self._lost = False
-        self._within_request = False
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._ready = True
-        super().connection_made(transport)
-        if self._early:
-            self.data_received(self._early)
-        if self._lost:
-            self.connection_lost(None)
-
-    def data_received(self, data: bytes) -> None:
-        if self._ready:
-            super().data_received(data)
-            if self._within_request:
-                acknowledge(self.transport.get_extra_info("socket"))
-        else:
-            self._early += data
-
-    def on_message_begin(self) -> None:
-        self._within_request = True
-        super().on_message_begin()
-
-    def on_message_complete(self) -> None:
-        self._within_request = False
-        super().on_message_complete()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.proxied = None
-        if self._ready:
-            super().connection_lost(exc)
-        else:
-            self._lost = True
-
-
-class Application:
-    """AzureML's interfaces over TLS, on a port and on the proxy's connections.
-
-    A connection that is handed over needs no second one, through which each request and answer would be copied.
-    """
-
-    def __init__(self, app: ASGIApp, certificates: Certificates, tls: ssl.SSLContext) -> None:
-        self._server = _Uvicorn(_config(app, certificates))
-        self._tls = tls
-
-    def serve(self, listener: socket.socket, stack: contextlib.AsyncExitStack) -> asyncio.Task[None]:
-        """Serve on *listener*; the task ends when this does."""
-        serving = asyncio.create_task(self._server.serve(sockets=[listener]))
-        stack.push_async_callback(_end_application, self._server, serving)
-        return serving
-
-    @property
-    def ready(self) -> bool:
-        """Whether it serves."""
-        return self._server.started
-
-    async def take(self, writer: asyncio.StreamWriter) -> None:
-        """Serve on a client's connection from now on; return when its TLS is ready.
-
-        Raises:
-            ConnectionError: the client does not speak TLS, or refuses the certificate.
-        """
-        server = self._server
-        connection = _Connection(
-            config=server.config, server_state=server.server_state, app_state=server.lifespan.state
-        )
-        connection.proxied = writer
-        loop = asyncio.get_running_loop()
-        try:
-            transport = await loop.start_tls(writer.transport, connection, self._tls, server_side=True)
-        except ssl.SSLError as error:
-            raise ConnectionAbortedError(f"the TLS of a client: {error}") from error
-        if transport is None:
-            raise ConnectionAbortedError("a client was gone before its TLS")
-        connection.connection_made(transport)
-
-    def break_off(self) -> None:
-        """Close all connections, so that clients connect again."""
-        for connection in tuple(self._server.server_state.connections):
-            connection.transport.abort()
-
-
-def _config(app: ASGIApp, certificates: Certificates) -> uvicorn.Config:
-    return uvicorn.Config(
+def serve_application(
+    app: ASGIApp, certificates: Certificates, listener: socket.socket, stack: contextlib.AsyncExitStack
+) -> asyncio.Task[None]:
+    """Serve AzureML's interfaces over TLS on *listener*; the task ends when this does."""
+    config = uvicorn.Config(
         app,
-        http=_Connection,
         ssl_certfile=str(certificates.server_cert),
         ssl_keyfile=str(certificates.server_key),
         lifespan="off",
@@ -160,6 +61,10 @@ def _config(app: ASGIApp, certificates: Certificates) -> uvicorn.Config:
         timeout_keep_alive=75,
         timeout_graceful_shutdown=1,
     )
+    server = _Uvicorn(config)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    stack.push_async_callback(_end_application, server, serving)
+    return serving
 
 
 async def start_registry_fronts(
@@ -167,14 +72,20 @@ async def start_registry_fronts(
     context: Context,
     registry_port: int,
     tls: ssl.SSLContext,
-    plain: PlainRegistry,
+    plain: socket.socket,
+    *,
+    engine_host: str,
+    is_host: Callable[[str], bool],
     stack: contextlib.AsyncExitStack,
 ) -> list[socket.socket]:
     """Start the registry's interface over TLS; return the listeners.
 
     The first is for the proxy, the second on the port in the settings.
 
-    Without TLS it answers on the listener of *plain*: connections from containers. The host reaches the registry itself.
+    Args:
+        plain: the registry's port without TLS. The host, which engines call *engine_host*, reaches the registry itself there,
+            and containers its interface.
+        is_host: whether an address is the host's.
     """
     login_server = context.identity.login_server
     front = RegistryFront(
@@ -195,13 +106,13 @@ async def start_registry_fronts(
         await _serve(front.accept, listener, stack, tls)
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if plain.is_host(address_of(writer, "peername")):
-            names = (plain.engine_host, address_of(writer, "sockname"))
+        if is_host(address_of(writer, "peername")):
+            names = (engine_host, address_of(writer, "sockname"))
             await _relay((reader, writer), registry_port, names)
         else:
             await front.accept(reader, writer)
 
-    await _serve(accept, plain.listener, stack, None)
+    await _serve(accept, plain, stack, None)
     return listeners
 
 
@@ -218,18 +129,6 @@ async def _serve(
         lambda reader, writer: connections.hold(handle(reader, writer)), sock=listener, ssl=tls, limit=MAX_HEAD_BYTES
     )
     stack.callback(server.close)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlainRegistry:
-    """The registry's port without TLS, for engines.
-
-    `is_host` returns whether an address is the host's, which engines call *engine_host*.
-    """
-
-    listener: socket.socket
-    engine_host: str
-    is_host: Callable[[str], bool]
 
 
 async def _relay(client: Streams, port: int, names: Collection[str]) -> None:

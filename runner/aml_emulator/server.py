@@ -1,4 +1,4 @@
-"""The service as a whole: starts its parts in order and supervises them."""
+"""The service as a whole: starts its parts in order, supervises them, and ends by a signal."""
 
 from __future__ import annotations
 
@@ -6,80 +6,127 @@ import asyncio
 import contextlib
 import json
 import logging
+import signal
 import socket
 import sqlite3
 import ssl
 import sys
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import docker
 import docker.errors
+import uvloop
 from azure.core.exceptions import AzureError
 from starlette.concurrency import run_in_threadpool
 
-from aml_emulator.api.admin import Admin, prepare_workspace
-from aml_emulator.api.app import App
-from aml_emulator.api.directory import Directory, OpenWorkspace
-from aml_emulator.api.errors import ServiceError
-from aml_emulator.api.gateway import Gateway
+from aml_emulator.api.admin import Admin
 from aml_emulator.context import Context
 from aml_emulator.domain.curated_images import CuratedImages
 from aml_emulator.domain.environment_builds import EnvironmentBuilds
-from aml_emulator.domain.jobs.service import JobService, RunProgress
 from aml_emulator.domain.registry_tasks import RegistryTasks
 from aml_emulator.executor.fetch import guarded, why_unreachable
 from aml_emulator.executor.nodes import Fleet
 from aml_emulator.executor.shared import Shared, Slots
 from aml_emulator.executor.spec import ExecutorSettings
 from aml_emulator.executor.task_runner import TaskRunner
-from aml_emulator.fronts import Application, PlainRegistry, start_fault_fronts, start_registry_fronts
+from aml_emulator.fronts import serve_application, start_fault_fronts, start_registry_fronts
+from aml_emulator.gateway import Gateway
 from aml_emulator.identity.federation import Federation
-from aml_emulator.identity.identity import WorkspaceNames
-from aml_emulator.identity.tokens import Grants, Tokens
+from aml_emulator.identity.identity import WorkspaceNames, load_or_create
+from aml_emulator.identity.tokens import Tokens
+from aml_emulator.network.certificates import prepare_certificates
 from aml_emulator.network.fault_injection import Faults
 from aml_emulator.network.hosts import Destination, Outward, decide, names_for_jobs
 from aml_emulator.network.neighbours import Neighbours
 from aml_emulator.network.proxy import TLS_PORT, Proxy
-from aml_emulator.network.requests_log import Recorder, RequestLog
+from aml_emulator.network.requests_log import RequestLog
 from aml_emulator.network.upstream import Upstream
 from aml_emulator.page.site import Sites
-from aml_emulator.processes.backing import Backing, Child, ChildError
-from aml_emulator.processes.host import StartError, listen, own_container, own_version, system_authorities
+from aml_emulator.processes.backing import Child, ChildError, start_children
+from aml_emulator.processes.host import (
+    StartError,
+    hold,
+    listen,
+    lock_file,
+    own_container,
+    own_version,
+    reserved_port,
+    system_authorities,
+)
 from aml_emulator.settings import Settings
 from aml_emulator.store.blobs import Blobs
 from aml_emulator.store.store import Store
-from aml_emulator.workspaces import MakeRunner, Opener, resume, run_in_containers
+from aml_emulator.workspaces import Directory, MakeRunner, Opener, run_in_containers
 
 logger = logging.getLogger(__name__)
 
 
-async def run(
+def run(
+    settings: Settings, *, clock: Callable[[], float] = time.time, make_runner: MakeRunner = run_in_containers
+) -> None:
+    """Run the service in this thread until SIGTERM or SIGINT.
+
+    When it is ready, one line of JSON is written to stdout: ``{"event": "ready", "port", "registry_port", ...}``.
+
+    Args:
+        clock: seconds since the epoch: what tokens, signed addresses and records are dated by.
+        make_runner: gives what executes jobs.
+
+    Raises:
+        StartError: a port or the data folder is taken, no container engine answers, or a child cannot be started or
+            ended.
+    """
+    uvloop.run(_run(settings, clock, make_runner))
+
+
+async def _run(settings: Settings, clock: Callable[[], float], make_runner: MakeRunner) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    async with contextlib.AsyncExitStack() as stack:
+        lock = stack.enter_context(lock_file(settings.data / "lock"))
+        await hold(lock, settings.data)
+        try:
+            await _serve(settings, lock, stack, stop, clock, make_runner)
+        except StartError:
+            raise
+        except Exception as error:
+            reason = start_error(error)
+            if reason is None:
+                raise
+            raise reason from error
+
+
+async def _serve(
     settings: Settings,
-    backing: Backing,
+    lock: int,
     stack: contextlib.AsyncExitStack,
     stop: asyncio.Event,
     clock: Callable[[], float],
-    make_runner: MakeRunner | None,
+    make_runner: MakeRunner,
 ) -> None:
-    """Run all that is behind the ports until *stop* is set.
-
-    Args:
-        backing: storage and registry, which may still start.
-        make_runner: gives what executes jobs; containers if None.
+    """Run the service until *stop* is set.
 
     Raises:
         Exception: it cannot start, or a part of it has ended; see :func:`start_error`.
     """
-    identity, certificates, backing_port = backing.identity, backing.certificates, backing.registry_port
-    store = Store(settings.data / "store.db", clock=clock)
-    stack.callback(store.close)
+    identity = load_or_create(settings.data, location=settings.location)
+    certificates = prepare_certificates(settings.data / "tls")
+    backing_port = stack.enter_context(reserved_port())
     registry_listener = listen(settings.host, settings.registry_port)
     stack.callback(registry_listener.close)
     registry_port = int(registry_listener.getsockname()[1])
-    children, storage_port = await backing.children
+    listener = listen(settings.host, settings.port)
+    stack.callback(listener.close)
+    port = int(listener.getsockname()[1])
+    children, storage_port = await start_children(settings, identity, certificates, backing_port, lock, stack)
+    store = Store(settings.data / "store.db", clock=clock)
+    stack.callback(store.close)
     blobs = Blobs(
         account=identity.storage_account,
         key=identity.storage_key,
@@ -89,18 +136,26 @@ async def run(
         clock=clock,
     )
     stack.callback(blobs.close)
-    listener = listen(settings.host, settings.port)
-    stack.callback(listener.close)
-    port = int(listener.getsockname()[1])
     container = settings.container or await run_in_threadpool(own_container)
     neighbours = Neighbours(contained=container is not None, clients=settings.clients)
     outward = Outward(own_ports=frozenset({port, registry_port}), is_container=neighbours.is_container)
     names = WorkspaceNames(identity, settings.data / "workspaces.json")
-    context = _context(settings, names, store, blobs, port, outward, clock)
-    if context.recorder is not None:
-        stack.callback(context.recorder.close)
-    await run_in_threadpool(prepare_workspace, context, max_jobs=settings.max_jobs)
-
+    context = Context(
+        identity=identity,
+        siblings=names.all,
+        store=store,
+        blobs=blobs,
+        tokens=Tokens(identity, clock=clock),
+        clock=clock,
+        federation=Federation(settings.data / "federation.json"),
+        faults=Faults(clock=clock),
+        requests=RequestLog(clock=clock),
+        fleet=Fleet(clock=clock, start_seconds=settings.node_start_seconds, seed=identity.instance),
+        quotas=settings.quotas,
+        page_address=settings.page_address or f"http://127.0.0.1:{port}",
+        environments=CuratedImages(settings.environments, settings.data / "environments.json"),
+        unreachable=lambda url: why_unreachable(url, session=guarded(outward)),
+    )
     engine_name = settings.registry_engine_name or f"localhost:{registry_port}"
     tls_listener = _tls_listener(settings, container, stack)
     executing = ExecutorSettings(
@@ -124,64 +179,44 @@ async def run(
         job_memory=settings.job_memory,
         job_processes=settings.job_processes,
     )
-    make_runner = make_runner or run_in_containers
-    runner = make_runner(context, executing, partial(RunProgress, context))
-    stack.callback(runner.close)
-    jobs = JobService(context, runner)
-    stack.callback(jobs.close)
-    make_admin = partial(
-        _admin,
-        version=settings.version or own_version(),
-        ca_pem=certificates.ca_pem,
-        registry_engine_name=engine_name,
-        max_jobs=settings.max_jobs,
-        children_alive=lambda: all(child.alive for child in children),
-    )
-
     task_runner = TaskRunner(blobs=blobs, settings=executing)
     stack.callback(task_runner.close)
     tasks = RegistryTasks(context, task_runner)
-    await run_in_threadpool(tasks.recover)
     builds = EnvironmentBuilds(context, task_runner)
-    await run_in_threadpool(builds.recover)
-
     opener = Opener(
-        first=context,
-        folder=settings.data / "workspaces",
         executing=executing,
         make_runner=make_runner,
-        make_admin=make_admin,
-        node_start_seconds=settings.node_start_seconds,
+        make_admin=partial(
+            Admin,
+            version=settings.version or own_version(),
+            ca_pem=certificates.ca_pem,
+            registry_engine_name=engine_name,
+            max_jobs=settings.max_jobs,
+            children_alive=lambda: all(child.alive for child in children),
+        ),
     )
-    first = OpenWorkspace(
-        context=context,
-        jobs=jobs,
-        app=App(context, jobs, tasks, builds),
-        admin=make_admin(context, jobs, tasks=tasks),
-    )
-    directory = Directory(names, first, opener.open, opener.is_empty, opener.remove)
+    first = await run_in_threadpool(opener.open, context, stack, tasks=tasks, builds=builds)
+    await run_in_threadpool(tasks.recover)
+    await run_in_threadpool(builds.recover)
+    directory = Directory(names, first, opener, settings.data / "workspaces")
     stack.callback(directory.close)
     gateway = Gateway(directory)
     service_socket, jobs_socket = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(certificates.server_cert, certificates.server_key)
-    applications = {
-        Destination.SERVICE: Application(gateway, certificates, tls),
-        Destination.SERVICE_FOR_JOBS: Application(gateway.for_jobs, certificates, tls),
-    }
     serving = [
-        applications[Destination.SERVICE].serve(service_socket, stack),
-        applications[Destination.SERVICE_FOR_JOBS].serve(jobs_socket, stack),
+        serve_application(gateway, certificates, service_socket, stack),
+        serve_application(gateway.for_jobs, certificates, jobs_socket, stack),
     ]
     fronts = await start_registry_fronts(
         settings,
         context,
         backing_port,
         tls,
-        PlainRegistry(
-            listener=registry_listener, engine_host=engine_name.rpartition(":")[0].lower(), is_host=neighbours.is_host
-        ),
-        stack,
+        registry_listener,
+        engine_host=engine_name.rpartition(":")[0].lower(),
+        is_host=neighbours.is_host,
+        stack=stack,
     )
 
     ports = {
@@ -199,33 +234,27 @@ async def run(
         down=context.faults.outage,
         page=Sites(directory).serve,
         is_host=neighbours.is_host,
-        take_of=lambda destination: (
-            one.take if (one := applications.get(destination)) and one.ready and not context.faults else None
-        ),
     )
-    loop = asyncio.get_running_loop()
     # Connections that are open already would pass the faults by, or keep to them.
-    for break_off in (proxy.break_off, *(one.break_off for one in applications.values())):
-        context.faults.on_change(partial(loop.call_soon_threadsafe, break_off))
+    context.faults.on_change(partial(asyncio.get_running_loop().call_soon_threadsafe, proxy.break_off))
     stack.push_async_callback(proxy.close)
     stack.callback((await proxy.serve_on(listener)).close)
     if tls_listener is not None:
         stack.callback((await proxy.serve_tls_on(tls_listener)).close)
     stopping = threading.Event()
     stack.callback(stopping.set)
-    resuming = asyncio.create_task(_resume(directory, opener, stopping))
-    stack.callback(resuming.cancel)
+    threading.Thread(target=directory.resume, args=(stopping,), name="resume", daemon=True).start()
     ready = {
         "event": "ready",
         "port": port,
         "registry_port": registry_port,
         "registry_tls_port": int(fronts[1].getsockname()[1]) if len(fronts) > 1 else None,
         "instance": identity.instance,
-        "engine": await run_in_threadpool(runner.engine_ready),
+        "engine": await run_in_threadpool(first.jobs.runner.engine_ready),
     }
     sys.stdout.write(json.dumps(ready) + "\n")
     sys.stdout.flush()
-    await _supervise(stop, children, serving, resuming)
+    await _supervise(stop, children, serving)
     logger.info("stopping")
 
 
@@ -247,72 +276,24 @@ def _tls_listener(
     return listener
 
 
-def _context(
-    settings: Settings,
-    names: WorkspaceNames,
-    store: Store,
-    blobs: Blobs,
-    port: int,
-    outward: Outward,
-    clock: Callable[[], float],
-) -> Context:
-    identity = names.all()[0]
-    return Context(
-        identity=identity,
-        siblings=names.all,
-        store=store,
-        blobs=blobs,
-        tokens=Tokens(identity, clock=clock),
-        clock=clock,
-        federation=Federation(settings.data / "federation.json"),
-        grants=Grants(clock=clock),
-        faults=Faults(clock=clock),
-        requests=RequestLog(clock=clock),
-        recorder=Recorder(settings.record) if settings.record is not None else None,
-        fleet=Fleet(clock=clock, start_seconds=settings.node_start_seconds, seed=identity.instance),
-        quotas=settings.quotas,
-        page_address=settings.page_address or f"http://127.0.0.1:{port}",
-        environments=CuratedImages(settings.environments, settings.data / "environments.json"),
-        unreachable=lambda url: why_unreachable(url, session=guarded(outward)),
-    )
-
-
-def _admin(context: Context, jobs: JobService, **options: Any) -> Admin:
-    return Admin(context=context, jobs=jobs, **options)
-
-
-async def _supervise(
-    stop: asyncio.Event, children: list[Child], serving: list[asyncio.Task[None]], resuming: asyncio.Task[None]
-) -> None:
+async def _supervise(stop: asyncio.Event, children: list[Child], serving: list[asyncio.Task[None]]) -> None:
     """Return when the service is to stop; raise if a part of it ends by itself."""
     stopping = asyncio.create_task(stop.wait())
     deaths = [asyncio.create_task(child.died()) for child in children]
-    watched: set[asyncio.Task[Any]] = {stopping, *serving, resuming, *deaths}
+    watched: list[asyncio.Task[Any]] = [stopping, *serving, *deaths]
     try:
-        while not stopping.done():
-            done, watched = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
-            if stopping in done:
-                return
-            for death in deaths:
-                if death in done:
-                    raise death.result()
-            for task in done:
-                task.result()
-            if any(task in done for task in serving):
-                raise StartError("the HTTPS service ended by itself")
+        done, _ = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+        if stopping in done:
+            return
+        for death in deaths:
+            if death in done:
+                raise death.result()
+        for task in done:
+            task.result()
+        raise StartError("the HTTPS service ended by itself")
     finally:
         for task in (stopping, *deaths):
             task.cancel()
-
-
-async def _resume(directory: Directory, opener: Opener, stopping: threading.Event) -> None:
-    """Resume the jobs of all workspaces; others are opened when they are used."""
-    await run_in_threadpool(resume, directory.first.jobs, stopping)
-    for identity in directory.all()[1:]:
-        if await run_in_threadpool(opener.has_jobs, identity):
-            # The log has the reason, and its requests report it: the others continue.
-            with contextlib.suppress(ServiceError):
-                await run_in_threadpool(directory.find, identity.workspace)
 
 
 def start_error(error: Exception) -> StartError | None:

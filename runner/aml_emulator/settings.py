@@ -48,7 +48,6 @@ class Settings:
         version: what the service says it is; None is the version of the installed package.
         log_level: ``debug``, ``info``, ``warning`` or ``error``.
         fuse: whether jobs may mount file systems, which needs CAP_SYS_ADMIN.
-        record: the file that every answer of the service is written to; None for none.
     """
 
     data: Path
@@ -74,7 +73,6 @@ class Settings:
     version: str | None
     log_level: str
     fuse: bool
-    record: Path | None
 
 
 def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
@@ -125,7 +123,6 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
     )
     option("--fuse", "no", "yes: jobs may mount file systems (/dev/fuse, CAP_SYS_ADMIN)")
     option("--log-level", "info", "debug, info, warning or error")
-    option("--record", None, "file that every answer of the service is written to, as lines of JSON, without secrets")
     given = parser.parse_args(argv)
     if given.log_level not in ("debug", "info", "warning", "error"):
         parser.error(f"--log-level: debug, info, warning or error, not '{given.log_level}'")
@@ -165,7 +162,6 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
         version=environment.get(f"{PREFIX}VERSION") or None,
         log_level=given.log_level,
         fuse=given.fuse == "yes",
-        record=Path(given.record).absolute() if given.record else None,
     )
 
 

@@ -99,7 +99,7 @@ def check(answers: Iterable[Mapping[str, Any]]) -> tuple[dict[str, str], set[str
     """Check recorded answers.
 
     Args:
-        answers: as `aml_emulator.network.requests_log.Recorder` writes them.
+        answers: as `tests.support.answers` writes them.
 
     Returns:
         deviations, each with the request that showed it; undeclared fields; the operations that were checked, and those

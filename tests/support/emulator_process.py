@@ -15,6 +15,7 @@ from typing import Any
 
 import requests
 
+from tests.support.answers import VARIABLE
 from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -78,7 +79,7 @@ class Emulator:
 
     Args:
         folder: of its data and its log.
-        command: what Python is told to run.
+        command: what Python is told to run; the emulator itself by default.
         environment: variables on top of this process's own.
         record: have every answer written down, for `recorded`.
     """
@@ -87,12 +88,12 @@ class Emulator:
         self,
         folder: Path,
         *,
-        command: Sequence[str] = ("-m", "aml_emulator"),
+        command: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
         record: bool = False,
     ) -> None:
         self.folder = folder
-        self.command = command
+        self.command = command or ("-m", "tests.support.answers" if record else "aml_emulator")
         self.variables = dict(environment or {})
         self.log = folder / "log.txt"
         self.record = folder / "record.jsonl" if record else None
@@ -106,7 +107,6 @@ class Emulator:
         """Start it and return what its readiness line says."""
         argv = [sys.executable, *self.command, "serve", "--data", str(self.folder / "data")]
         argv += ["--port", str(self.port), "--registry-port", str(self.registry_port)]
-        argv += ["--record", str(self.record)] if self.record else []
         argv += ["--registry-tls-port", str(self.registry_tls_port)]
         argv += ["--azurite", azurite()]
         clean = {key: value for key, value in os.environ.items() if not key.startswith("AML_EMULATOR_")}
@@ -116,7 +116,7 @@ class Emulator:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                env={**clean, "PYTHONPATH": str(ROOT / "runner"), **self.variables},
+                env={**clean, **self._environment(), **self.variables},
             )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
@@ -126,6 +126,11 @@ class Emulator:
         self.port, self.registry_port = ready["port"], ready["registry_port"]
         self.registry_tls_port = ready["registry_tls_port"]
         return ready
+
+    def _environment(self) -> dict[str, str]:
+        if self.record is None:
+            return {"PYTHONPATH": str(ROOT / "runner")}
+        return {"PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "runner"))), VARIABLE: str(self.record)}
 
     def stop(self) -> None:
         """Stop it; fail unless it ends well, and by itself."""

@@ -33,10 +33,11 @@ from typing import Any
 from aml_emulator import settings as settings_module
 from aml_emulator.context import Context
 from aml_emulator.executor.spec import LOG_PATH, Ending, ExecutorSettings, RunError, RunSink, RunSpec, SinkFor
-from aml_emulator.serving import run
+from aml_emulator.server import run
 from aml_emulator.store.metrics import Metric
 from aml_emulator.store.v1 import MetricRow
 from aml_emulator.workspaces import MakeRunner
+from tests.support.answers import record_as_told
 
 LOGGER = logging.getLogger(__name__)
 THREADS = 4
@@ -203,6 +204,7 @@ def serve_with(make_runner: MakeRunner) -> None:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
     for noisy in ("azure", "urllib3", "docker", "asyncio", "uvicorn"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    record_as_told()
     run(settings_module.parse(sys.argv[1:], os.environ), make_runner=make_runner)
 
 

@@ -1,28 +1,26 @@
-"""The emulator's own interface: health, info, status, reset."""
+"""The emulator's own interface, for one workspace: health, info, status, faults, reset."""
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any, Final
-from urllib.parse import parse_qs, unquote
+from urllib.parse import unquote
 
 from azure.core.exceptions import AzureError
-from starlette.concurrency import run_in_threadpool
 
-from aml_emulator.api.errors import admin_answer
 from aml_emulator.context import Context
 from aml_emulator.domain.clusters import cluster_summaries, create_default_cluster
+from aml_emulator.domain.errors import ConflictError, InvalidError, NotFoundError
 from aml_emulator.domain.jobs.compute import is_low_priority, shown_compute
 from aml_emulator.domain.jobs.service import JobService
 from aml_emulator.domain.registries import count_shared, create_registry, delete_registry
 from aml_emulator.domain.registry_tasks import RegistryTasks
-from aml_emulator.domain.workspace import Workspace
 from aml_emulator.executor.spec import RunError
 from aml_emulator.identity.federation import FederatedCredential
 from aml_emulator.network.fault_injection import Rule
@@ -37,66 +35,10 @@ PREEMPTED: Final = (
 _WORD: Final = re.compile(r"[A-Za-z]{1,64}")
 _MOST_TEXT: Final = 4000
 
-Answer = tuple[int, dict[str, Any]]
-
-
-class Provoked:
-    """Answers ``POST /_emulator/jobs/NAME/WHAT``."""
-
-    def __init__(self, workspace: Workspace, jobs: JobService) -> None:
-        self._workspace = workspace
-        self._jobs = jobs
-
-    def answer(self, name: str, what: str, query: Mapping[str, str]) -> Answer:
-        """Provoke it: 404 for an unknown job or event, 409 if the job has ended."""
-        run = self._workspace.store.runs.get(name)
-        if run is None or run.job is None:
-            return 404, {"error": f"there is no job {name}"}
-        if run.terminal:
-            return 409, {"error": f"the job {name} has ended: {run.status}"}
-        match what:
-            case "preempt":
-                return self._preempt(run, force=query.get("force") == "1")
-            case "fail":
-                return self._fail(run, query)
-            case "show":
-                return self._show(run, query.get("status"))
-            case _:
-                return 404, {"error": f"nothing is called {what}: known are preempt, fail and show"}
-
-    def _preempt(self, run: Run, *, force: bool) -> Answer:
-        job = run.job or {}
-        if not force and not is_low_priority(self._workspace, job):
-            why = f"the nodes of {shown_compute(job)} are dedicated: Azure takes back those of low priority only; force=1 does it all the same"
-            return 400, {"error": why}
-        return self._ended(run, RunError(code="UserError", message=PREEMPTED))
-
-    def _fail(self, run: Run, query: Mapping[str, str]) -> Answer:
-        code, message = query.get("code", "SystemError"), query.get("message", "The job failed on purpose.")
-        if not _WORD.fullmatch(code) or len(message) > _MOST_TEXT:
-            return 400, {"error": f"code: letters; message: at most {_MOST_TEXT} characters"}
-        return self._ended(run, RunError(code=code, message=message))
-
-    def _ended(self, run: Run, error: RunError) -> Answer:
-        self._workspace.shown.show(run.id, None)
-        if not self._jobs.runner.fail(run.id, error):
-            return 409, {"error": f"the job {run.id} is ending"}
-        return 200, {"job": run.id, "code": error.code, "message": error.message}
-
-    def _show(self, run: Run, word: str | None) -> Answer:
-        if word is not None and not _WORD.fullmatch(word):
-            return 400, {"error": "status: a word of letters"}
-        self._workspace.shown.show(run.id, word)
-        return 200, {"job": run.id, "status": self._workspace.shown.status(run)}
-
-
 logger = logging.getLogger(__name__)
 
-_FAULTS = "/_emulator/faults"
-_ENVIRONMENTS = "/_emulator/environments"
-_REGISTRIES = "/_emulator/registries"
-_FEDERATION = "/_emulator/federated-credentials"
-_ROLES = "/_emulator/roles"
+Query = Mapping[str, str]
+
 _JOB = re.compile(r"/_emulator/jobs/([^/]+)/([a-z-]+)")
 CANCEL_SECONDS = 300.0
 """How long a reset waits for the jobs that it cancels. One takes seconds; the engine of a busy machine takes more."""
@@ -135,52 +77,87 @@ class Admin:
         self._children_alive = children_alive
         self._tasks = tasks
         self._started = context.clock()
-        self._provoke = Provoked(context, jobs)
 
-    async def answer(self, method: str, target: str) -> tuple[int, bytes]:
-        """Return status and JSON for one request."""
-        path, _, raw_query = target.partition("?")
-        query = {name: values[-1] for name, values in parse_qs(raw_query).items()}
-        faults = self._context.faults
-        handlers: dict[tuple[str, str], Callable[[], tuple[int, dict[str, Any]]]] = {
-            ("GET", "/_emulator/health"): self.health,
-            ("GET", "/_emulator/info"): self.info,
-            ("GET", "/_emulator/status"): self.status,
-            ("POST", "/_emulator/reset"): lambda: self.reset(force=query.get("force") == "1"),
-            ("GET", _FAULTS): lambda: (200, {"faults": faults.listed()}),
-            ("POST", _FAULTS): lambda: self.add_fault(query),
-            ("DELETE", _FAULTS): lambda: self.remove_faults(query),
-            ("GET", _ENVIRONMENTS): self.environments,
-            ("POST", _ENVIRONMENTS): lambda: self.name_environment(query),
-            ("DELETE", _ENVIRONMENTS): self.forget_environments,
-            ("GET", _REGISTRIES): self.registries,
-            ("POST", _REGISTRIES): lambda: self.create_registry(query),
-            ("DELETE", _REGISTRIES): lambda: self.delete_registry(query),
-            ("GET", "/_emulator/requests"): lambda: self.requests(query),
-            ("GET", _FEDERATION): self.federation,
-            ("POST", _FEDERATION): lambda: self.trust(query),
-            ("DELETE", _FEDERATION): self.trust_all,
-            ("GET", _ROLES): self.roles,
-            ("POST", _ROLES): lambda: self.set_roles(query),
-            ("DELETE", _ROLES): self.reset_roles,
+    def answer(self, method: str, path: str, query: Query) -> tuple[int, dict[str, Any]]:
+        """Return status and value for one request.
+
+        Raises:
+            DomainError: it is refused.
+        """
+        operation = f"{method} {path.removeprefix('/_emulator/')}"
+        if operation == "GET health":
+            return self.health()
+        if method == "POST" and (match := _JOB.fullmatch(path)) is not None:
+            return 200, self.provoke(unquote(match[1]), match[2], query)
+        handlers: dict[str, Callable[[], dict[str, Any]]] = {
+            "GET info": self.info,
+            "GET status": self.status,
+            "POST reset": lambda: self.reset(force=query.get("force") == "1"),
+            "GET faults": self.faults,
+            "POST faults": lambda: self.add_fault(query),
+            "DELETE faults": lambda: self.remove_faults(query),
+            "GET environments": self.environments,
+            "POST environments": lambda: self.name_environment(query),
+            "DELETE environments": self.forget_environments,
+            "GET registries": self.registries,
+            "POST registries": lambda: self.create_registry(query),
+            "DELETE registries": lambda: self.delete_registry(query),
+            "GET requests": lambda: self.requests(query),
+            "GET federated-credentials": self.federation,
+            "POST federated-credentials": lambda: self.trust(query),
+            "DELETE federated-credentials": self.trust_all,
+            "GET roles": self.roles,
+            "POST roles": lambda: self.set_roles(query),
+            "DELETE roles": self.reset_roles,
         }
-        handler = handlers.get((method, path)) or self._provoked(method, path, query)
-        if handler is None:
-            status, value = 404, {"error": f"no such operation: {method} {path}"}
-        else:
-            status, value = await run_in_threadpool(admin_answer, handler, f"{method} {path}")
-        return status, json.dumps(value).encode("utf-8") + b"\n"
+        if operation not in handlers:
+            raise NotFoundError(path, message=f"no such operation: {method} {path}")
+        return 200, handlers[operation]()
 
-    def _provoked(
-        self, method: str, path: str, query: Mapping[str, str]
-    ) -> Callable[[], tuple[int, dict[str, Any]]] | None:
-        """Return the handler of ``/_emulator/jobs/NAME/WHAT``, None for another path."""
-        match = _JOB.fullmatch(path)
-        if method != "POST" or match is None:
-            return None
-        name, what = unquote(match[1]), match[2]
+    def provoke(self, name: str, what: str, query: Query) -> dict[str, Any]:
+        """Have something happen to a job that has not ended."""
         logger.warning("PROVOKED on purpose: %s of the job %s %s", what, name, dict(query))
-        return lambda: self._provoke.answer(name, what, query)
+        run = self._context.store.runs.get(name)
+        if run is None or run.job is None:
+            raise NotFoundError(name, message=f"there is no job {name}")
+        if run.terminal:
+            raise ConflictError(f"the job {name} has ended: {run.status}")
+        match what:
+            case "preempt":
+                return self._preempt(run, force=query.get("force") == "1")
+            case "fail":
+                return self._fail(run, query)
+            case "show":
+                return self._show(run, query.get("status"))
+            case _:
+                raise NotFoundError(what, message=f"nothing is called {what}: known are preempt, fail and show")
+
+    def _preempt(self, run: Run, *, force: bool) -> dict[str, Any]:
+        job = run.job or {}
+        if not force and not is_low_priority(self._context, job):
+            raise InvalidError(
+                f"the nodes of {shown_compute(job)} are dedicated: Azure takes back those of low priority only; force=1 does"
+                " it all the same"
+            )
+        return self._ended(run, RunError(code="UserError", message=PREEMPTED))
+
+    def _fail(self, run: Run, query: Query) -> dict[str, Any]:
+        code, message = query.get("code", "SystemError"), query.get("message", "The job failed on purpose.")
+        if not _WORD.fullmatch(code) or len(message) > _MOST_TEXT:
+            raise InvalidError(f"code: letters; message: at most {_MOST_TEXT} characters")
+        return self._ended(run, RunError(code=code, message=message))
+
+    def _ended(self, run: Run, error: RunError) -> dict[str, Any]:
+        self._context.shown.show(run.id, None)
+        if not self._jobs.runner.fail(run.id, error):
+            raise ConflictError(f"the job {run.id} is ending")
+        return {"job": run.id, "code": error.code, "message": error.message}
+
+    def _show(self, run: Run, word: str | None) -> dict[str, Any]:
+        if word is not None and not _WORD.fullmatch(word):
+            raise InvalidError("status: a word of letters")
+        self._context.shown.show(run.id, word)
+        return {"job": run.id, "status": self._context.shown.status(run)}
 
     def health(self) -> tuple[int, dict[str, Any]]:
         """Return 200 if everything answers, 503 with what does not."""
@@ -193,10 +170,10 @@ class Admin:
             missing.append("Blob storage")
         return (503, {"status": "not ready", "missing": missing}) if missing else (200, {"status": "ready"})
 
-    def info(self) -> tuple[int, dict[str, Any]]:
+    def info(self) -> dict[str, Any]:
         """Return what a client must know to sign in and to trust."""
         identity = self._context.identity
-        return 200, {
+        return {
             "version": self._version,
             "instance": identity.instance,
             "tenant_id": identity.tenant_id,
@@ -213,9 +190,9 @@ class Admin:
             "ca_pem": self._ca_pem,
         }
 
-    def status(self) -> tuple[int, dict[str, Any]]:
+    def status(self) -> dict[str, Any]:
         """Return the status: counts, runs, clusters and settings."""
-        return 200, {
+        return {
             "uptime_seconds": round(self._context.clock() - self._started, 1),
             "jobs": self._context.store.runs.count_by_status(),
             "active": list(self._jobs.runner.active()),
@@ -223,129 +200,128 @@ class Admin:
             "assets": self._context.store.assets.count(),
             "unsupported": self._context.unsupported.seen(),
             "requests": self._context.requests.total,
-            "faults": self._context.faults.listed(),
+            **self.faults(),
         }
 
-    def add_fault(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
-        """Have requests go wrong; 400 where the query is no rule."""
-        try:
+    def faults(self) -> dict[str, Any]:
+        """Return the faults."""
+        return {"faults": self._context.faults.listed()}
+
+    def add_fault(self, query: Query) -> dict[str, Any]:
+        """Have requests go wrong."""
+        with _refusing():
             rule = Rule.parse(query)
-        except ValueError as error:
-            return 400, {"error": str(error)}
         number = self._context.faults.add(rule)
         logger.warning("FAULT %d is put in on purpose from now on: %s", number, dict(query))
-        return 200, {"id": number, "faults": self._context.faults.listed()}
+        return {"id": number, **self.faults()}
 
-    def remove_faults(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
-        """Remove one fault (``id``) or all; 404 where there is none of that number."""
+    def remove_faults(self, query: Query) -> dict[str, Any]:
+        """Remove one fault (``id``) or all."""
         text = query.get("id")
         number = None if text is None else whole(text)
         if text is not None and number is None:
-            return 400, {"error": f"id: a number, not '{text}'"}
+            raise InvalidError(f"id: a number, not '{text}'")
         removed = self._context.faults.remove(number)
         if text is not None and not removed:
-            return 404, {"error": f"there is no fault {text}"}
+            raise NotFoundError(text, message=f"there is no fault {text}")
         logger.warning("faults removed: %d", removed)
-        return 200, {"removed": removed, "faults": self._context.faults.listed()}
+        return {"removed": removed, **self.faults()}
 
-    def requests(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
+    def requests(self, query: Query) -> dict[str, Any]:
         """Return the last requests after number ``since``, at most ``limit``."""
         since, limit = whole(query.get("since", "0")), whole(query.get("limit", str(KEPT_REQUESTS)))
         if since is None or limit is None:
-            return 400, {"error": "since and limit: numbers"}
+            raise InvalidError("since and limit: numbers")
         log = self._context.requests
-        return 200, {"total": log.total, "requests": log.since(since, limit=limit)}
+        return {"total": log.total, "requests": log.since(since, limit=limit)}
 
-    def environments(self) -> tuple[int, dict[str, Any]]:
+    def environments(self) -> dict[str, Any]:
         """Return the images of curated environments by pattern, the first counts."""
-        return 200, {"environments": self._context.environments.listed()}
+        return {"environments": self._context.environments.listed()}
 
-    def name_environment(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
-        """Let an ``image`` play the curated environments of a ``pattern``; 400 without."""
-        try:
+    def name_environment(self, query: Query) -> dict[str, Any]:
+        """Let an ``image`` play the curated environments of a ``pattern``."""
+        with _refusing():
             self._context.environments.name(query.get("pattern", ""), query.get("image", ""))
-        except ValueError as error:
-            return 400, {"error": str(error)}
         return self.environments()
 
-    def forget_environments(self) -> tuple[int, dict[str, Any]]:
+    def forget_environments(self) -> dict[str, Any]:
         """Forget the images that were named since the beginning."""
         self._context.environments.forget()
         return self.environments()
 
-    def registries(self) -> tuple[int, dict[str, Any]]:
+    def registries(self) -> dict[str, Any]:
         """Return the registries, with the number of versions of assets in each."""
-        return 200, {"registries": count_shared(self._context)}
+        return {"registries": count_shared(self._context)}
 
-    def create_registry(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
-        """Create the registry ``name``, or change its ``description``; 400 if refused."""
+    def create_registry(self, query: Query) -> dict[str, Any]:
+        """Create the registry ``name``, or change its ``description``."""
         properties: dict[str, Any] = {"tags": {}, "description": query.get("description")}
         create_registry(self._context, query.get("name", ""), properties)
         return self.registries()
 
-    def delete_registry(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
-        """Delete the registry ``name``; 404 if there is none."""
-        if not delete_registry(self._context, query.get("name", "")):
-            return 404, {"error": f"there is no registry {query.get('name', '')}"}
+    def delete_registry(self, query: Query) -> dict[str, Any]:
+        """Delete the registry ``name``."""
+        name = query.get("name", "")
+        if not delete_registry(self._context, name):
+            raise NotFoundError(name, message=f"there is no registry {name}")
         return self.registries()
 
-    def federation(self) -> tuple[int, dict[str, Any]]:
+    def federation(self) -> dict[str, Any]:
         """Return the federated credentials; with none, all issuers are trusted."""
-        return 200, {"federated_credentials": [asdict(one) for one in self._context.federation.credentials]}
+        return {"federated_credentials": [asdict(one) for one in self._context.federation.credentials]}
 
-    def trust(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
-        """Add a federated credential; 400 if its fields are wrong."""
-        try:
+    def trust(self, query: Query) -> dict[str, Any]:
+        """Add a federated credential."""
+        with _refusing():
             self._context.federation.add(FederatedCredential(**query))
-        except (TypeError, ValueError) as error:
-            return 400, {"error": str(error)}
         return self.federation()
 
-    def trust_all(self) -> tuple[int, dict[str, Any]]:
+    def trust_all(self) -> dict[str, Any]:
         """Forget all federated credentials."""
         self._context.federation.clear()
         return self.federation()
 
-    def roles(self) -> tuple[int, dict[str, Any]]:
+    def roles(self) -> dict[str, Any]:
         """Return the roles of the service principal, by place."""
-        return 200, {"roles": self._context.roles.listed()}
+        return {"roles": self._context.roles.listed()}
 
-    def set_roles(self, query: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
+    def set_roles(self, query: Query) -> dict[str, Any]:
         """Replace the roles at a ``place`` by ``roles``, separated by commas."""
         names = tuple(name.strip() for name in query.get("roles", "").split(",") if name.strip())
-        try:
+        with _refusing():
             self._context.roles.set(query.get("place", ""), names)
-        except ValueError as error:
-            return 400, {"error": str(error)}
         logger.warning("ROLES at %s are from now on: %s", query["place"], ", ".join(names) or "none")
         return self.roles()
 
-    def reset_roles(self) -> tuple[int, dict[str, Any]]:
+    def reset_roles(self) -> dict[str, Any]:
         """Restore the roles of the beginning."""
         self._context.roles.reset()
         return self.roles()
 
-    def reset(self, *, force: bool) -> tuple[int, dict[str, Any]]:
+    def reset(self, *, force: bool) -> dict[str, Any]:
         """Delete every job, asset and blob; identity and names stay.
 
         Args:
             force: cancel jobs and runs of ACR Tasks; without it they make the answer 409.
         """
-        refused = self.end_jobs(force=force)
-        if refused is not None:
-            return 409, {"error": refused}
+        self.end_jobs(force=force)
         self._context.store.clear()
         self._context.fleet.clear()
         self.delete_files()
         prepare_workspace(self._context, max_jobs=self._max_jobs)
         logger.warning("everything was reset in the workspace %s", self._context.identity.workspace)
-        return 200, {"status": "reset"}
+        return {"status": "reset"}
 
-    def end_jobs(self, *, force: bool) -> str | None:
-        """Cancel the jobs that run and wait for their end; return why not, None if done."""
+    def end_jobs(self, *, force: bool) -> None:
+        """Cancel the jobs that run and wait for their end.
+
+        Raises:
+            ConflictError: there are some, and *force* is not set; or they do not end.
+        """
         runner = self._jobs.runner
         if (active := self._active()) and not force:
-            return f"jobs are running: {', '.join(active)}; cancel them, or reset with force=1"
+            raise ConflictError(f"jobs are running: {', '.join(active)}; cancel them, or reset with force=1")
         for run_id in runner.active():
             self._jobs.cancel(run_id)
         if self._tasks is not None:
@@ -353,9 +329,8 @@ class Admin:
         patience = time.monotonic() + CANCEL_SECONDS
         while active := self._active():
             if time.monotonic() > patience:
-                return f"jobs do not end: {', '.join(active)}"
+                raise ConflictError(f"jobs do not end: {', '.join(active)}")
             time.sleep(POLL_SECONDS)
-        return None
 
     def delete_files(self) -> None:
         """Delete the images that were built of environments, and the workspace's blobs."""
@@ -385,3 +360,12 @@ def prepare_workspace(context: Context, *, max_jobs: int) -> None:
     with ThreadPoolExecutor(len(context.own_containers)) as pool:
         list(pool.map(context.blobs.create_container, context.own_containers.values()))
     create_default_cluster(context, name=context.identity.compute, max_nodes=max_jobs)
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Refuse a request whose values cannot be used."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise InvalidError(str(error)) from error

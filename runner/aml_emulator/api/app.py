@@ -160,13 +160,7 @@ class App:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, *, from_job: bool) -> None:
         asked = await _asked(scope, receive, from_job=from_job)
-        found = self._routes.find(asked.method, asked.path)
-        if found is not None and found[0].quick:
-            # Clients poll these. A thread would take longer to begin and to end than to answer.
-            answered = self.answer(asked)
-        else:
-            answered = await asyncio.get_running_loop().run_in_executor(self._threads, self.answer, asked)
-        await _send(send, answered)
+        await _send(send, await asyncio.get_running_loop().run_in_executor(self._threads, self.answer, asked))
 
     def answer(self, asked: Asked, error: ServiceError | None = None) -> Answered:
         """Answer one request in this thread; an ASGI server is not needed.
@@ -205,26 +199,11 @@ class App:
             **reply.headers,
         }
         logger.debug("%s %s%s -> %d in %.1f ms", method, host, asked.path, reply.status, took * 1000)
-        self._note(method, host, asked.path, query, reply, took, headers.get("user-agent", ""))
+        error_word = error_code(reply.value) if reply.status >= 400 else ""
+        self._context.requests.add(
+            method, host, asked.path, reply.status, took, client=headers.get("user-agent", ""), error=error_word
+        )
         return Answered(status=reply.status, headers=sent, body=b"" if method == "HEAD" else content)
-
-    def _note(
-        self, method: str, host: str, path: str, query: QueryParams, reply: Reply, seconds: float, client: str
-    ) -> None:
-        error = error_code(reply.value) if reply.status >= 400 else ""
-        context = self._context
-        context.requests.add(method, host, path, reply.status, seconds, client=client, error=error)
-        if context.recorder is not None:
-            context.recorder.add(
-                method=method,
-                host=host,
-                path=path,
-                query=dict(query),
-                status=reply.status,
-                headers=reply.headers,
-                body=reply.value,
-                client=client,
-            )
 
     def _answer(self, call: Call) -> tuple[Reply, bytes]:
         """Return the answer and its body; a value that is no JSON is a fault, too."""

@@ -234,6 +234,8 @@ def admin_answer(handler: Callable[[], tuple[int, dict[str, Any]]], what: str) -
         return handler()
     except DomainError as error:
         return STATUS[type(error)], {"error": error.message}
+    except ServiceError as error:
+        return error.status, {"error": error.message}
     except Exception as error:
         # The boundary of the admin interface: logged whole, answered in short.
         logger.exception("%s failed", what)

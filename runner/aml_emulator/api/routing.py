@@ -1,7 +1,7 @@
 """Requests, routes and responses between Starlette and the handlers.
 
 A handler is an ordinary function that takes a `Call` and returns a `Reply` (or what JSON can hold). It runs in a worker
-thread, so that it may wait for the database or for Blob storage; one of a quick route waits for neither.
+thread, so that it may wait for the database or for Blob storage.
 """
 
 from __future__ import annotations
@@ -127,14 +127,12 @@ class Route:
         path: static segments, compared without regard to case, ``{name}`` for any one segment, and at the end ``{name*}``
             for one or more, whose slashes a client left as they are.
         open: whether it is answered without a token.
-        quick: whether it only reads a few rows by their keys, so that the event loop answers it without a thread.
     """
 
     method: str
     path: str
     handler: Handler
     open: bool = False
-    quick: bool = False
 
     @property
     def segments(self) -> tuple[str, ...]:

@@ -62,7 +62,7 @@ def routes(context: Context) -> Sequence[Route]:
         Route("GET", f"{base}/experiments/{{experiment}}", history.experiment),
         Route("POST", f"{base}/experiments/{{experiment}}", history.create_experiment),
         Route("GET", f"{base}/experimentids/{{experiment_id}}", history.experiment),
-        *run_routes(("GET", "", history.run), ("GET", "/details", history.details), quick=True),
+        *run_routes(("GET", "", history.run), ("GET", "/details", history.details)),
         *run_routes(
             ("PATCH", "", history.patch),
             ("PATCH", "/modify", history.patch),

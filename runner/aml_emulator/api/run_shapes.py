@@ -56,10 +56,10 @@ OWNERS = ("", "/experiments/{experiment}", "/experimentids/{experiment_id}")
 """The possible prefixes of ``/runs/{run}`` in a path."""
 
 
-def run_routes(*operations: tuple[str, str, Handler], quick: bool = False) -> list[Route]:
+def run_routes(*operations: tuple[str, str, Handler]) -> list[Route]:
     """Return the routes of operations (method, path after the run, handler) on a run."""
     return [
-        Route(method, f"/history/v1.0{{WS}}{owner}/runs/{{run}}{tail}", handler, quick=quick)
+        Route(method, f"/history/v1.0{{WS}}{owner}/runs/{{run}}{tail}", handler)
         for owner in OWNERS
         for method, tail, handler in operations
     ]

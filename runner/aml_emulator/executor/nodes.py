@@ -96,7 +96,7 @@ class Fleet:
         self, *, clock: Callable[[], float] = time.monotonic, start_seconds: float = 0.0, seed: str = ""
     ) -> None:
         self._clock = clock
-        self._start_seconds = start_seconds
+        self.start_seconds = start_seconds
         self._seed = seed
         self._numbers = count(1)
         self._clusters: dict[str, _Cluster] = {}
@@ -177,7 +177,7 @@ class Fleet:
             starting = [
                 node.since for known in self._clusters.values() for node in known.nodes if node.state == "preparing"
             ]
-            return max(0.0, min(starting) + self._start_seconds - self._clock()) if starting else None
+            return max(0.0, min(starting) + self.start_seconds - self._clock()) if starting else None
 
     def view(self, name: str) -> ClusterView | None:
         """Return a cluster as it is now, or None."""
@@ -199,11 +199,11 @@ class Fleet:
         now = self._clock()
         for known in self._clusters.values():
             for node in known.nodes:
-                if node.state == "preparing" and node.since + self._start_seconds <= now:
-                    node.state, node.since = "idle", node.since + self._start_seconds
+                if node.state == "preparing" and node.since + self.start_seconds <= now:
+                    node.state, node.since = "idle", node.since + self.start_seconds
             self._shrink(known, now)
             while len(known.nodes) < wanted(known.scale, demand=known.demand):
-                self._new_node(known, "idle" if self._start_seconds <= 0 else "preparing")
+                self._new_node(known, "idle" if self.start_seconds <= 0 else "preparing")
 
     def _shrink(self, known: _Cluster, now: float) -> None:
         """Release nodes over the maximum, and idle ones, the longest idle one first."""

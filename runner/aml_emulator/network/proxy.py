@@ -92,9 +92,6 @@ Page = Callable[[Head, asyncio.StreamWriter], Awaitable[None]]
 
 _Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 
-Take = Callable[[asyncio.StreamWriter], Awaitable[None]]
-"""Serves TLS on a client's connection from now on; returns when its handshake is done."""
-
 
 class Proxy:
     """Serves the port.
@@ -106,7 +103,6 @@ class Proxy:
         down: whether a host cannot be connected to, on purpose.
         page: answers browsers, whose requests are for the page; it refuses by itself what it is not for.
         is_host: whether connections from an address are the host's; all others count as a job's.
-        take_of: gives what takes over the connections to a destination, or None where they are copied to its port.
     """
 
     def __init__(
@@ -119,7 +115,6 @@ class Proxy:
         down: Callable[[str], bool] = lambda _host: False,
         page: Page,
         is_host: Callable[[str], bool] = lambda _address: True,
-        take_of: Callable[[Destination], Take | None] = lambda _destination: None,
     ) -> None:
         self._decide = decide
         self._port_of = port_of
@@ -128,7 +123,6 @@ class Proxy:
         self._admin = admin
         self._page = page
         self._is_host = is_host
-        self._take_of = take_of
         self._connections = Connections()
         self._tunnels: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
@@ -158,15 +152,12 @@ class Proxy:
         await self._connections.hold(self._serve(handle, reader, writer))
 
     async def _serve(self, handle: _Handler, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        own = writer.transport.get_protocol()
         try:
             await handle(reader, writer)
         except (*NO_HEAD, NoHelloError) as error:
             logger.debug("a connection without a request: %r", error)
         finally:
-            # One that was taken over has the protocol of who took it, who closes it as well.
-            if writer.transport.get_protocol() is own:
-                await _close(writer)
+            await _close(writer)
 
     async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(HEAD_TIMEOUT_SECONDS):
@@ -220,7 +211,7 @@ class Proxy:
         if target is None or target.port is None or target.path:
             await _answer(writer, 400, "text/plain", b"CONNECT needs host:port\n")
             return
-        host, port, early = target.host, target.port, None
+        host, port = target.host, target.port
         decision = self._decide(host)
         if decision.destination is Destination.REFUSED:
             await refuse(writer, decision.reason)
@@ -231,35 +222,22 @@ class Proxy:
         if decision.destination is Destination.ONWARD:
             connecting = self._upstream.tunnel(host, port)
         elif port == TLS_PORT:
-            door = _door(decision.destination, from_job=from_job)
-            take = self._take_of(door)
-            early = None if take is None else await _received(reader)
-            if take is not None and early is None:
-                self._hold(writer)
-                writer.write(ESTABLISHED)
-                await take(writer)
-                return
-            connecting = connect("127.0.0.1", self._port_of(door))
+            connecting = connect("127.0.0.1", self._port_of(_door(decision.destination, from_job=from_job)))
         else:
             await refuse(writer, f"{host} has port 443 only")
             return
         streams = await _connected(connecting, writer, host)
         if streams is None:
             return
-        streams[1].write(early or b"")
-        await self._join((reader, writer), streams, ESTABLISHED)
+        await send(writer, ESTABLISHED)
+        await self._join((reader, writer), streams)
 
-    def _hold(self, writer: asyncio.StreamWriter) -> None:
-        """Have :meth:`break_off` end this task and its client's connection."""
+    async def _join(self, client: Streams, server: Streams) -> None:
+        """Copy both ways until the rules change: see :meth:`break_off`."""
         task = asyncio.current_task()
         if task is not None:
-            self._tunnels[task] = writer
+            self._tunnels[task] = client[1]
             task.add_done_callback(lambda done: self._tunnels.pop(done, None))
-
-    async def _join(self, client: Streams, server: Streams, greeting: bytes = b"") -> None:
-        """Send *greeting* to the client, and copy both ways until the rules change."""
-        await send(client[1], greeting)
-        self._hold(client[1])
         await join_streams(client, server)
 
     async def _forward(self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -330,7 +308,7 @@ async def join_streams(left: Streams, right: Streams) -> None:
         await _close(right[1])
 
 
-def acknowledge(connection: socket.socket | None) -> None:
+def _acknowledge(connection: socket.socket | None) -> None:
     """Have the kernel acknowledge received data at once, if it can; for one receipt.
 
     urllib3 leaves Nagle's algorithm on towards proxies: it sends a request's body only when the head is acknowledged,
@@ -340,26 +318,12 @@ def acknowledge(connection: socket.socket | None) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
 
-async def _received(reader: asyncio.StreamReader) -> bytes | None:
-    """Return what a client has sent before it was answered.
-
-    Empty if it has ended; None if it waits for the answer, as most do.
-    """
-    reading = asyncio.ensure_future(reader.read(CHUNK_BYTES))
-    await asyncio.sleep(0)
-    if reading.done():
-        return reading.result()
-    reading.cancel()
-    await asyncio.wait([reading])
-    return None
-
-
 async def _copy(source_streams: Streams, writer: asyncio.StreamWriter, *, of_client: bool) -> None:
     reader = source_streams[0]
     source = source_streams[1].get_extra_info("socket") if of_client else None
-    acknowledge(source)
+    _acknowledge(source)
     while data := await reader.read(CHUNK_BYTES):
-        acknowledge(source)
+        _acknowledge(source)
         await send(writer, data)
     _end(writer)
 

@@ -1,24 +1,13 @@
-"""The latest requests, in memory, and a record of whole answers on request."""
+"""The latest requests, in memory."""
 
 from __future__ import annotations
 
-import json
-import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
-from logging.handlers import RotatingFileHandler
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 KEPT_REQUESTS = 1000
-RECORD_BYTES = 64 * 1024 * 1024
-"""So large a record grows before it is moved aside, once: two of them at most."""
-
-REDACTED = "(redacted)"
-SECRET_NAMES = frozenset(
-    {"access_token", "refresh_token", "client_secret", "key", "password", "sasToken", "secret", "token"}
-)
 
 
 class RequestLog:
@@ -84,71 +73,3 @@ class RequestLog:
         with self._lock:
             found = [entry for entry in self._kept if entry["number"] > number]
         return found[-limit:] if limit else []
-
-
-class Recorder:
-    """Writes answers to a file, one JSON object a line, with secrets removed.
-
-    Args:
-        path: the file, mode 0600; it is moved to ``<path>.1`` when it is full.
-    """
-
-    def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600)
-        self._handler = RotatingFileHandler(path, maxBytes=RECORD_BYTES, backupCount=1, encoding="utf-8")
-        self._handler.setFormatter(logging.Formatter("%(message)s"))
-
-    def add(
-        self,
-        *,
-        method: str,
-        host: str,
-        path: str,
-        query: Mapping[str, str],
-        status: int,
-        headers: Mapping[str, str],
-        body: Any,
-        client: str = "",
-    ) -> None:
-        """Write one answer.
-
-        Args:
-            query: of which the names and the api-version are kept.
-            headers: of the answer.
-            body: what was answered, as JSON can hold it; None for nothing.
-            client: the request's User-Agent.
-        """
-        entry = {
-            "client": client[:120],
-            "method": method,
-            "host": host,
-            "path": path,
-            "query": {name: value if name == "api-version" else REDACTED for name, value in query.items()},
-            "status": status,
-            "headers": {name.lower(): value for name, value in headers.items()},
-            "body": redact(body),
-        }
-        line = json.dumps(entry, separators=(",", ":"))
-        self._handler.emit(logging.LogRecord("record", logging.INFO, "", 0, line, None, None))
-
-    def close(self) -> None:
-        """Close the file."""
-        self._handler.close()
-
-
-def redact(value: Any, name: str = "") -> Any:
-    """Return a JSON value without secrets, which names and signatures identify."""
-    if isinstance(value, dict):
-        secret = "passwords" if name == "passwords" else ""
-        return {
-            key: redact(item, "password" if secret and key == "value" else str(key)) for key, item in value.items()
-        }
-    if isinstance(value, list):
-        return [redact(item, name) for item in value]
-    if isinstance(value, str):
-        if name in SECRET_NAMES:
-            return REDACTED
-        if "sig=" in value:
-            return value.partition("?")[0]
-    return value

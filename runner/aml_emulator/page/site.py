@@ -14,7 +14,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
 from starlette.datastructures import Headers, QueryParams
 
-from aml_emulator.api.directory import Directory
 from aml_emulator.api.errors import ServiceError, service_error
 from aml_emulator.api.routing import Call, Route, Router
 from aml_emulator.context import Context
@@ -27,6 +26,7 @@ from aml_emulator.page.listing import RunList
 from aml_emulator.page.models import Models
 from aml_emulator.page.runs import RunPages
 from aml_emulator.page.view import Content, Document, hider
+from aml_emulator.workspaces import Directory
 
 BELOW = ".localhost"
 

@@ -157,21 +157,6 @@ AZURITE_SCRIPT = Path(__file__).with_name("azurite_journal.js")
 """Loaded into Azurite: without the journal, what was stored in the last seconds before a kill would be lost."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Backing:
-    """Storage and registry while they start, and what they were given.
-
-    Attributes:
-        registry_port: of the registry itself, on loopback.
-        children: ends with the processes and Azurite's port.
-    """
-
-    identity: Identity
-    certificates: Certificates
-    registry_port: int
-    children: asyncio.Task[tuple[list[Child], int]]
-
-
 async def start_children(
     settings: Settings,
     identity: Identity,

@@ -37,7 +37,7 @@ def unlike(answers: Iterable[Mapping[str, Any]]) -> tuple[dict[str, dict[str, st
     """Compare answers with the recorded ones to the same operation.
 
     Args:
-        answers: as `aml_emulator.network.requests_log.Recorder` writes them.
+        answers: as `tests.support.answers` writes them.
 
     Returns:
         by operation, the places where an answer is like none that was recorded, each with what differs there; and the

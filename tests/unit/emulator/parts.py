@@ -6,14 +6,17 @@ import dataclasses
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote
 
 import anyio
 
+from aml_emulator.api.admin import Admin
 from aml_emulator.api.app import App
+from aml_emulator.api.errors import admin_answer
 from aml_emulator.context import Context
 from aml_emulator.domain.clusters import create_default_cluster
 from aml_emulator.domain.jobs.service import JobService
+from aml_emulator.domain.registry_tasks import RegistryTasks
 from aml_emulator.executor.spec import RunError, RunSpec
 from aml_emulator.identity.identity import Identity
 from aml_emulator.identity.tokens import Tokens
@@ -106,6 +109,12 @@ class Answer:
         return json.loads(self.body)
 
 
+def made_admin(**parts: Any) -> Admin:
+    """Return the admin interface of a workspace."""
+    values = {"version": "1", "ca_pem": "", "registry_engine_name": "", "max_jobs": 2}
+    return Admin(children_alive=lambda: True, **values, **parts)  # type: ignore[arg-type]
+
+
 class Service:
     """The application over a database in memory, called without a socket."""
 
@@ -175,6 +184,13 @@ class Service:
         anyio.run(run)
         headers_back = {key.decode(): value.decode() for key, value in sent[0]["headers"]}
         return Answer(status=sent[0]["status"], headers=headers_back, body=sent[1]["body"])
+
+    def admin(self, method: str, target: str, *, tasks: RegistryTasks | None = None) -> tuple[int, Any]:
+        """Ask the admin interface; *target* is its path below ``/_emulator/``."""
+        path, _, raw_query = target.partition("?")
+        query = {name: values[-1] for name, values in parse_qs(raw_query).items()}
+        admin = made_admin(context=self.services, jobs=self.jobs, tasks=tasks)
+        return admin_answer(lambda: admin.answer(method, f"/_emulator/{path}", query), target)
 
     def environment(self, name: str = "env", **properties: Any) -> str:
         """Make an environment and return its id."""

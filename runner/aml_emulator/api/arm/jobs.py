@@ -199,7 +199,7 @@ def routes(context: Context, jobs: JobService) -> Sequence[Route]:
     results = f"{locations}/{{location}}/mfeOperationResults/{{id}}"
     return (
         Route("GET", "{WS}/jobs", handlers.list),
-        Route("GET", "{WS}/jobs/{name}", handlers.get, quick=True),
+        Route("GET", "{WS}/jobs/{name}", handlers.get),
         Route("PUT", "{WS}/jobs/{name}", handlers.put),
         Route("PATCH", "{WS}/jobs/{name}", handlers.patch),
         Route("DELETE", "{WS}/jobs/{name}", handlers.delete),

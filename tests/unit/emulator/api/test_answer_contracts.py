@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from aml_emulator.network.requests_log import Recorder
+from aml_emulator.api.app import App
 from tests import contracts
 from tests.contracts import recorded
+from tests.support.answers import record_answers
 from tests.unit.emulator.memory_service import StoredBlobs
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
@@ -23,12 +24,14 @@ def _recorded(path: Path) -> Iterator[dict[str, Any]]:
     return map(json.loads, path.read_text(encoding="utf-8").splitlines())
 
 
-def test_answers_are_as_the_clients_declare_and_as_azure_gave_them(tmp_path: Path) -> None:
+def test_answers_are_as_the_clients_declare_and_as_azure_gave_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     blobs = StoredBlobs()
     blobs.append(IDENTITY.artifact_container, "ExperimentRun/dcid.job1/m/MLmodel", b"flavors: {}")
     service = Service(blobs=blobs)
-    recorder = Recorder(tmp_path / "record.jsonl")
-    object.__setattr__(service.services, "recorder", recorder)
+    monkeypatch.setattr(App, "answer", App.answer)
+    record_answers(tmp_path / "record.jsonl")
     assert service.submit("job1", tags={"n": 1}).status == 201
     named = {"jobOutputType": "uri_folder", "mode": "Upload", "assetName": "found", "assetVersion": "3"}
     limits = {"jobLimitsType": "Command", "timeout": "PT1H"}
@@ -103,7 +106,6 @@ def test_answers_are_as_the_clients_declare_and_as_azure_gave_them(tmp_path: Pat
     for path in ("datastores/with_key", "computes/more?underlyingResourceAction=Delete"):
         service.call("DELETE", f"{WS}/{path}")
     service.call("GET", WS)
-    recorder.close()
     unlike, compared = recorded.unlike(_recorded(tmp_path / "record.jsonl"))
     assert unlike == {}, "what differs on purpose has its reason in tests/contracts/recorded/differences.json"
     assert len(compared) >= 40, sorted(compared)

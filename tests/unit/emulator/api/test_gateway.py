@@ -7,24 +7,29 @@ import errno
 import json
 import sqlite3
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from aml_emulator.api.admin import Admin
 from aml_emulator.api.app import App
-from aml_emulator.api.directory import Directory, OpenWorkspace
-from aml_emulator.api.gateway import Gateway
+from aml_emulator.context import Context
 from aml_emulator.domain.clusters import create_default_cluster
 from aml_emulator.domain.jobs.service import JobService
 from aml_emulator.domain.workspace import ShownStates
+from aml_emulator.executor.spec import ExecutorSettings
+from aml_emulator.gateway import Gateway
 from aml_emulator.identity.identity import Identity, WorkspaceNames
 from aml_emulator.identity.tokens import Tokens
 from aml_emulator.store.store import Store
-from tests.unit.emulator.parts import IDENTITY, WS, Answer, IdleRunner, Service
+from aml_emulator.workspaces import Directory, Opener, OpenWorkspace
+from tests.unit.emulator.parts import IDENTITY, WS, Answer, IdleRunner, Service, made_admin
 
 OTHER = WS.replace("workspaces/local", "workspaces/other")
+SETTINGS = ExecutorSettings(
+    max_jobs=2, proxy_port=1, ca_bundle=b"", registry_login_server="r", registry_engine_name="r", instance="i"
+)
 
 
 def not_a_database() -> sqlite3.DatabaseError:
@@ -32,6 +37,27 @@ def not_a_database() -> sqlite3.DatabaseError:
     error = sqlite3.DatabaseError("file is not a database")
     error.sqlite_errorcode = sqlite3.SQLITE_NOTADB
     return error
+
+
+class Held(Directory):
+    """Workspaces in memory."""
+
+    def __init__(self, world: World, first: OpenWorkspace) -> None:
+        opener = Opener(executing=SETTINGS, make_runner=world.runner, make_admin=made_admin)
+        super().__init__(world.names, first, opener, Path("nowhere"))
+        self._world = world
+
+    def _is_empty(self, identity: Identity) -> bool:
+        return identity.workspace not in self._world.opened
+
+    def _open(self, identity: Identity) -> OpenWorkspace:
+        return self._world.open(identity)
+
+    def _remove(self, identity: Identity) -> None:
+        self._world.removed.append(identity.workspace)
+
+    def _remove_folder(self, identity: Identity) -> None:
+        self._world.deleted.append(identity.workspace)
 
 
 class World:
@@ -47,20 +73,14 @@ class World:
         self.runners: dict[str, IdleRunner] = {}
         self.removed: list[str] = []
         self.damage: Exception | None = None
-        self.directory = Directory(
-            self.names,
-            self._made(first, self.service.runner),
-            self._open,
-            self._is_empty,
-            lambda identity: self.removed.append(identity.workspace),
-        )
+        self.directory = Held(self, self._made(first, self.service.runner))
         self.gateway = Gateway(self.directory)
         self.service.app = self.gateway  # type: ignore[assignment]
 
-    def _is_empty(self, identity: Identity) -> bool:
-        return identity.workspace not in self.opened
+    def runner(self, context: Context, *_: Any) -> IdleRunner:
+        return self.runners.setdefault(context.identity.workspace, IdleRunner())
 
-    def _open(self, identity: Identity) -> OpenWorkspace:
+    def open(self, identity: Identity) -> OpenWorkspace:
         self.opened.append(identity.workspace)
         if self.damage is not None:
             raise self.damage
@@ -73,22 +93,16 @@ class World:
             shown=ShownStates(),
         )
         create_default_cluster(context, name=identity.compute, max_nodes=2)
-        return self._made(context, self.runners.setdefault(identity.workspace, IdleRunner()))
+        return self._made(context, self.runner(context))
 
-    def _made(self, context: Any, runner: IdleRunner) -> OpenWorkspace:
+    def _made(self, context: Context, runner: IdleRunner) -> OpenWorkspace:
         jobs = JobService(context, runner)
-        admin = Admin(
-            context=context, jobs=jobs, version="1", ca_pem="", registry_engine_name="", max_jobs=2,
-            children_alive=lambda: True,
-        )  # fmt: skip
-        name = context.identity.workspace
         return OpenWorkspace(
             context=context,
             jobs=jobs,
             app=App(context, jobs),
-            admin=admin,
-            close=lambda: self.closed.append(name),
-            delete=lambda: self.deleted.append(name),
+            admin=made_admin(context=context, jobs=jobs),
+            close=lambda: self.closed.append(context.identity.workspace),
         )
 
     def ask(self, method: str, path: str) -> tuple[int, Any]:

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
-import anyio
 import pytest
 
-from aml_emulator.api.admin import PREEMPTED, Admin
+from aml_emulator.api.admin import PREEMPTED
 from tests.unit.emulator.parts import Service
 
 
@@ -19,12 +17,7 @@ def emulator() -> Iterator[Service]:
 
 
 def ask(emulator: Service, path: str, method: str = "POST") -> tuple[int, Any]:
-    admin = Admin(
-        context=emulator.services, jobs=emulator.jobs, version="1", ca_pem="", registry_engine_name="", max_jobs=1,
-        children_alive=lambda: True,
-    )  # fmt: skip
-    status, body = anyio.run(admin.answer, method, f"/_emulator/jobs/{path}")
-    return status, json.loads(body)
+    return emulator.admin(method, f"jobs/{path}")
 
 
 def test_only_nodes_of_low_priority_are_taken_back(emulator: Service) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
-import anyio
 import pytest
 
-from aml_emulator.api.admin import Admin
 from tests.unit.emulator.memory_service import StoredBlobs
 from tests.unit.emulator.parts import IDENTITY, Answer, Service
 
@@ -20,18 +17,9 @@ HOST = f"cert-{IDENTITY.location}.experiments.azureml.net"
 @pytest.fixture
 def emulator() -> Iterator[Service]:
     service = Service(blobs=StoredBlobs())
-    assert admin(service, "POST", "registries?name=Shared&description=ours")[0] == 200
+    assert service.admin("POST", "registries?name=Shared&description=ours")[0] == 200
     yield service
     service.close()
-
-
-def admin(service: Service, method: str, path: str) -> tuple[int, Any]:
-    made = Admin(
-        context=service.services, jobs=service.jobs, version="1", ca_pem="", registry_engine_name="", max_jobs=1,
-        children_alive=lambda: True,
-    )  # fmt: skip
-    status, body = anyio.run(made.answer, method, f"/_emulator/{path}")
-    return status, json.loads(body)
 
 
 def shared(service: Service, method: str, path: str, body: Any = None, registry: str = "shared") -> Answer:

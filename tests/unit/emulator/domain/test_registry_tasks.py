@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Iterator
 from typing import Any
 
-import anyio
 import pytest
 
-from aml_emulator.api.admin import Admin
 from aml_emulator.domain.registry_tasks import RegistryTasks
 from aml_emulator.executor.spec import Folder
 from aml_emulator.executor.task_runner import TaskSink
@@ -55,14 +52,9 @@ def service() -> Iterator[Service]:
 
 def test_a_reset_ends_the_runs_first(service: Service) -> None:
     tasks = RegistryTasks(service.services, HeldExecutor())
-    admin = Admin(
-        context=service.services, jobs=service.jobs, version="1", ca_pem="", registry_engine_name="", max_jobs=1,
-        children_alive=lambda: True, tasks=tasks,
-    )  # fmt: skip
 
     def reset(query: str = "") -> tuple[int, Any]:
-        status, body = anyio.run(admin.answer, "POST", f"/_emulator/reset{query}")
-        return status, json.loads(body)
+        return service.admin("POST", f"reset{query}", tasks=tasks)
 
     number = tasks.schedule(REQUEST).id
     status, answer = reset()

@@ -8,12 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote, urlencode
 
-import anyio
 import pytest
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from aml_emulator.api.admin import Admin
 from aml_emulator.identity.federation import AUDIENCE, FederatedCredential, Federation
 from aml_emulator.identity.tokens import TokenError
 from tests.unit.emulator.parts import IDENTITY, Service
@@ -78,15 +76,8 @@ def emulator() -> Iterator[Service]:
 
 
 def test_trusts_by_the_admin_interface_decide_a_sign_in(emulator: Service) -> None:
-    admin = Admin(
-        context=emulator.services, jobs=emulator.jobs, version="1", ca_pem="", registry_engine_name="", max_jobs=1,
-        children_alive=lambda: True,
-    )  # fmt: skip
-    path = "/_emulator/federated-credentials"
-
     def ask(method: str, query: str = "") -> tuple[int, Any]:
-        status, body = anyio.run(admin.answer, method, f"{path}?{query}")
-        return status, json.loads(body)
+        return emulator.admin(method, f"federated-credentials?{query}")
 
     def sign_in(assertion: str = "") -> Any:
         form = {

@@ -13,7 +13,7 @@ import pytest
 
 from aml_emulator.network.heads import Head
 from aml_emulator.network.hosts import Destination, Outward, decide
-from aml_emulator.network.proxy import UNRECOGNIZED_NAME, Proxy, Take
+from aml_emulator.network.proxy import UNRECOGNIZED_NAME, Proxy
 from aml_emulator.network.upstream import Streams, Upstream
 
 HOST, JOB, OWN = "192.168.7.9", "172.30.0.2", "172.18.0.2"
@@ -79,16 +79,7 @@ class Listening:
             admin=self.admin,
             page=self.show,
             is_host=lambda address: not address.startswith("172.30."),
-            take_of=self.take_of,
         )
-        self.taken: list[Destination] = []
-        self.taking = False
-
-    def take_of(self, destination: Destination) -> Take | None:
-        async def take(_writer: asyncio.StreamWriter) -> None:
-            self.taken.append(destination)
-
-        return take if self.taking else None
 
     def resolve(self, host: str, _port: int) -> Sequence[str]:
         names = {"rebound.example": "127.0.0.1", "index.internal": "10.1.2.3", "emulator": "172.17.0.2"}
@@ -200,20 +191,6 @@ def hello(host: str | None) -> bytes:
     with pytest.raises(ssl.SSLWantReadError):
         context.wrap_bio(ssl.MemoryBIO(), out, server_hostname=host).do_handshake()
     return out.read()
-
-
-@pytest.mark.parametrize(
-    ("peer", "door"), [(HOST, Destination.SERVICE), (JOB, Destination.SERVICE_FOR_JOBS)], ids=["client", "job"]
-)
-def test_a_client_that_waits_for_its_tunnel_is_handed_over(
-    listening: Listening, peer: str, door: Destination
-) -> None:
-    listening.taking = True
-    head = b"CONNECT management.azure.com:443 HTTP/1.1\r\n\r\n"
-    assert listening.send(head, peer=peer, ends=False) == b"HTTP/1.1 200 Connection established\r\n\r\n"
-    assert (listening.taken, listening.doors) == ([door], [])
-    listening.send(head + b"\x16", peer=peer, ends=False)
-    assert (listening.taken, listening.doors) == ([door], [door])
 
 
 def test_jobs_reach_the_services_by_tls_under_their_own_names(listening: Listening) -> None:

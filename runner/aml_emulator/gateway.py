@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from functools import partial
 from typing import Any, Final
-from urllib.parse import parse_qs, unquote, urlencode
+from urllib.parse import parse_qs, unquote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
-from aml_emulator.api.directory import Directory, OpenWorkspace
 from aml_emulator.api.errors import ServiceError, admin_answer
+from aml_emulator.domain.errors import NotFoundError
 from aml_emulator.identity.identity import Identity
+from aml_emulator.workspaces import Directory, OpenWorkspace
 
 _WORKSPACE: Final = re.compile(
     rb"/providers/Microsoft\.MachineLearningServices/workspaces/([^/]+)", flags=re.IGNORECASE
@@ -61,9 +60,7 @@ class Gateway:
         match = _WORKSPACE.search(path)
         if match is None:
             return self._of_operation(path)
-        name = unquote(match[1])
-        found = directory.find_open(name) or await run_in_threadpool(directory.find, name)
-        return found or directory.first
+        return await run_in_threadpool(directory.find, unquote(match[1])) or directory.first
 
     def _of_operation(self, path: bytes) -> OpenWorkspace:
         """Return the workspace of a long-running operation, whose address has none."""
@@ -84,49 +81,28 @@ class Gateway:
         """
         path, _, raw_query = target.partition("?")
         query = {name: values[-1] for name, values in parse_qs(raw_query).items()}
-        handler = self._handler(method, path, query)
-        if handler is not None:
-            answered = partial(admin_answer, handler, f"{method} {path}")
-            quick = (method, path) == ("POST", _WORKSPACES)
-            return _as_json(*(answered() if quick else await run_in_threadpool(answered)))
+        status, value = await run_in_threadpool(
+            admin_answer, lambda: self._answer(method, path, query), f"{method} {path}"
+        )
+        return status, json.dumps(value).encode("utf-8") + b"\n"
+
+    def _answer(self, method: str, path: str, query: dict[str, str]) -> Answer:
+        directory, force = self._directory, query.get("force") == "1"
         name = query.pop("workspace", None)
-        if name is None:
-            return await self._directory.first.admin.answer(method, target)
-        try:
-            found = self._directory.find_open(name) or await run_in_threadpool(self._directory.find, name)
-        except ServiceError as error:
-            return _as_json(error.status, {"error": error.message})
+        if path == _WORKSPACES:
+            match method:
+                case "POST":
+                    return 200, _view(directory.create(query.get("name", "")))
+                case "DELETE":
+                    directory.delete(query.get("name", ""), force=force)
+            return 200, {"workspaces": [_view(identity) for identity in directory.all()]}
+        if (method, path, name) == ("POST", _RESET, None):
+            for identity in directory.all()[1:]:
+                directory.delete(identity.workspace, force=force)
+        found = directory.first if name is None else directory.find(name)
         if found is None:
-            return _as_json(404, {"error": f"there is no workspace '{name}'"})
-        return await found.admin.answer(method, f"{path}?{urlencode(query)}" if query else path)
-
-    def _handler(self, method: str, path: str, query: dict[str, str]) -> Callable[[], Answer] | None:
-        """Return what answers for all workspaces, None for one workspace's requests."""
-        if (method, path) == ("POST", _RESET) and "workspace" not in query and len(self._directory.all()) > 1:
-            return lambda: self._reset(force=query.get("force") == "1")
-        handlers: dict[tuple[str, str], Callable[[], Answer]] = {
-            ("GET", _WORKSPACES): self._listed,
-            ("POST", _WORKSPACES): lambda: (200, _view(self._directory.create(query.get("name", "")))),
-            ("DELETE", _WORKSPACES): lambda: self._deleted(query),
-        }
-        return handlers.get((method, path))
-
-    def _listed(self) -> Answer:
-        return 200, {"workspaces": [_view(identity) for identity in self._directory.all()]}
-
-    def _deleted(self, query: dict[str, str]) -> Answer:
-        self._directory.delete(query.get("name", ""), force=query.get("force") == "1")
-        return self._listed()
-
-    def _reset(self, *, force: bool) -> Answer:
-        """Delete the workspaces that were created, and what is in the first one."""
-        for identity in self._directory.all()[1:]:
-            self._directory.delete(identity.workspace, force=force)
-        return self._directory.first.admin.reset(force=force)
-
-
-def _as_json(status: int, value: dict[str, Any]) -> tuple[int, bytes]:
-    return status, json.dumps(value).encode("utf-8") + b"\n"
+            raise NotFoundError(f"workspace '{name}'", message=f"there is no workspace '{name}'")
+        return found.admin.answer(method, path, query)
 
 
 def _view(identity: Identity) -> dict[str, str]:
