@@ -13,7 +13,6 @@ from aml_emulator.domain.workspace import Workspace
 from aml_emulator.identity.federation import Federation
 from aml_emulator.identity.identity import Identity
 from aml_emulator.identity.roles import Roles
-from aml_emulator.identity.tokens import Grants
 from aml_emulator.network.fault_injection import Faults
 from aml_emulator.network.requests_log import RequestLog
 
@@ -45,7 +44,6 @@ class Context(Workspace):
 
     Attributes:
         roles: the roles of the one service principal.
-        grants: sign-ins of people that wait for their program.
         unsupported: the unsupported operations that were requested.
         faults: what fails on purpose.
         page_address: where a browser finds the page, without a slash at its end.
@@ -54,7 +52,6 @@ class Context(Workspace):
 
     federation: Federation = field(default_factory=Federation)
     roles: Roles = field(default_factory=Roles)
-    grants: Grants = field(default_factory=lambda: Grants(clock=time.time))
     unsupported: Unsupported = field(default_factory=Unsupported)
     requests: RequestLog = field(default_factory=lambda: RequestLog(clock=time.time))
     faults: Faults = field(default_factory=lambda: Faults(clock=time.time))

@@ -151,7 +151,7 @@ async def _serve(
         faults=Faults(clock=clock),
         requests=RequestLog(clock=clock),
         fleet=Fleet(clock=clock, start_seconds=settings.node_start_seconds, seed=identity.instance),
-        quotas=settings.quotas,
+        quotas=settings.quota,
         page_address=settings.page_address or f"http://127.0.0.1:{port}",
         environments=CuratedImages(settings.environments, settings.data / "environments.json"),
         unreachable=lambda url: why_unreachable(url, session=guarded(outward)),

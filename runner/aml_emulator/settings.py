@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
 from aml_emulator.domain.errors import InvalidError
@@ -36,7 +36,7 @@ class Settings:
         job_memory: the most memory of a job's node in bytes; None is seven eighths of the machine's.
         job_processes: the most processes and threads of a job's node.
         node_start_seconds: how long a cluster's node takes to start.
-        quotas: how many vCPUs the clusters' nodes may have.
+        quota: how many vCPUs the clusters' nodes may have.
         environments: the images that play curated environments, by a pattern of their names.
         micromamba_url: the package of micromamba, for environments of a conda file over an image without conda.
         build_arguments: build arguments of environments' images: the proxy of this process.
@@ -61,7 +61,7 @@ class Settings:
     job_memory: int | None
     job_processes: int
     node_start_seconds: float
-    quotas: Quotas
+    quota: Quotas
     environments: Mapping[str, str]
     micromamba_url: str
     build_arguments: Mapping[str, str]
@@ -89,23 +89,35 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
     )
     serve = parser.add_subparsers(dest="command", required=True).add_parser("serve", help="run the service")
 
-    def option(flag: str, default: str | None, help_: str) -> None:
-        name = flag.removeprefix("--").replace("-", "_").upper()
-        value = environment.get(PREFIX + name) or default
-        serve.add_argument(flag, default=value, required=value is None and flag == "--data", help=help_)
+    def option(flag: str, default: str | None, help_: str, read: Callable[[str], Any] = str) -> None:
+        name = flag.removeprefix("--").replace("-", "_")
+        value = environment.get(PREFIX + name.upper()) or default
+        serve.add_argument(
+            flag, default=value, required=value is None and flag == "--data", help=help_, type=_told(read), dest=name
+        )
 
-    option("--data", None, "folder of all state (made if absent)")
+    port = _number(0, 65535)
+    option("--data", None, "folder of all state (made if absent)", lambda text: Path(text).absolute())
     option("--host", "0.0.0.0", "address to listen on; jobs must reach it")  # noqa: S104 - jobs come in over a bridge
-    option("--port", "7380", "port of proxy and admin; 0: a free one")
-    option("--registry-port", "7381", "port of the registry; 0: a free one")
-    option("--registry-tls-port", None, "port of the registry with TLS and Azure's sign-in; 0: a free one (none)")
+    option("--port", "7380", "port of proxy and admin; 0: a free one", port)
+    option("--registry-port", "7381", "port of the registry; 0: a free one", port)
+    option(
+        "--registry-tls-port", None, "port of the registry with TLS and Azure's sign-in; 0: a free one (none)", port
+    )
     option("--registry-engine-name", None, "what the container engine calls the registry (localhost:<port>)")
-    option("--page-address", None, "where a browser finds the page (http://127.0.0.1:<port>)")
-    option("--max-jobs", "2", "at most so many jobs run at once")
-    option("--job-memory", None, "the most memory of a job's node, such as 8g (seven eighths of the machine's)")
-    option("--job-processes", str(JOB_PROCESSES), "the most processes and threads of a job's node")
-    option("--node-start-seconds", "0", "how long a cluster's node takes to start")
-    option("--quota", None, "vCPUs by family of sizes: standardNDASv4_A100Family=0,*=100 (300 of each)")
+    option(
+        "--page-address",
+        None,
+        "where a browser finds the page (http://127.0.0.1:<port>)",
+        lambda text: text.rstrip("/"),
+    )
+    option("--max-jobs", "2", "at most so many jobs run at once", _number(1, 64))
+    option(
+        "--job-memory", None, "the most memory of a job's node, such as 8g (seven eighths of the machine's)", _size
+    )
+    option("--job-processes", str(JOB_PROCESSES), "the most processes and threads of a job's node", _number(1, 2**22))
+    option("--node-start-seconds", "0", "how long a cluster's node takes to start", _number(0, 86400))
+    option("--quota", "", "vCPUs by family of sizes: standardNDASv4_A100Family=0,*=100 (300 of each)", parse_quotas)
     option("--micromamba-url", MICROMAMBA_URL, "micromamba's package, for conda files over images without conda")
     serve.add_argument(
         "--environment",
@@ -114,54 +126,26 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
         metavar="PATTERN=IMAGE",
         help=f"the image that plays a curated environment; may be repeated ({PREFIX}ENVIRONMENTS: separated by commas)",
     )
-    option("--location", "eastus", "the Azure region that is played")
+    option("--location", "eastus", "the Azure region that is played", _region)
     option("--azurite", "azurite-blob", "the command that runs Azurite's Blob service")
     option("--registry", "docker-registry", "the command that runs the registry")
     option("--container", None, "the container that this process runs in (found out by itself)")
     option(
-        "--clients", "host", "host: admin, page and open registry answer the host only; network: its network as well"
+        "--clients",
+        "host",
+        "host: admin, page and open registry answer the host only; network: its network as well",
+        _one_of(*get_args(Clients)),
     )
-    option("--fuse", "no", "yes: jobs may mount file systems (/dev/fuse, CAP_SYS_ADMIN)")
-    option("--log-level", "info", "debug, info, warning or error")
-    given = parser.parse_args(argv)
-    if given.log_level not in ("debug", "info", "warning", "error"):
-        parser.error(f"--log-level: debug, info, warning or error, not '{given.log_level}'")
-    if given.fuse not in ("yes", "no"):
-        parser.error(f"--fuse: yes or no, not '{given.fuse}'")
-    if given.clients not in get_args(Clients):
-        parser.error(f"--clients: {' or '.join(get_args(Clients))}, not '{given.clients}'")
-    if not given.location.isalnum():
-        parser.error(f"--location: a region such as eastus, not '{given.location}'")
+    option("--fuse", "no", "yes: jobs may mount file systems (/dev/fuse, CAP_SYS_ADMIN)", _one_of("yes", "no"))
+    option("--log-level", "info", "debug, info, warning or error", _one_of("debug", "info", "warning", "error"))
+    given = vars(parser.parse_args(argv))
+    pairs = [*given.pop("environment"), *environment.get(f"{PREFIX}ENVIRONMENTS", "").split(",")]
+    del given["command"]
     return Settings(
-        data=Path(given.data).absolute(),
-        host=given.host,
-        port=_number(parser, "--port", given.port, 0, 65535),
-        registry_port=_number(parser, "--registry-port", given.registry_port, 0, 65535),
-        registry_tls_port=(
-            _number(parser, "--registry-tls-port", given.registry_tls_port, 0, 65535)
-            if given.registry_tls_port is not None
-            else None
-        ),
-        registry_engine_name=given.registry_engine_name,
-        page_address=given.page_address.rstrip("/") if given.page_address else None,
-        max_jobs=_number(parser, "--max-jobs", given.max_jobs, 1, 64),
-        job_memory=_size(parser, "--job-memory", given.job_memory) if given.job_memory else None,
-        job_processes=_number(parser, "--job-processes", given.job_processes, 1, 2**22),
-        node_start_seconds=_number(parser, "--node-start-seconds", given.node_start_seconds, 0, 86400),
-        quotas=_quotas(parser, given.quota or ""),
-        environments=_environments(
-            parser, [*given.environment, *environment.get(f"{PREFIX}ENVIRONMENTS", "").split(",")]
-        ),
-        micromamba_url=given.micromamba_url,
+        **given | {"fuse": given["fuse"] == "yes"},
+        environments=_environments(parser, pairs),
         build_arguments=_proxies(environment),
-        location=given.location.lower(),
-        azurite=given.azurite,
-        registry=given.registry,
-        container=given.container or None,
-        clients=given.clients,
         version=environment.get(f"{PREFIX}VERSION") or None,
-        log_level=given.log_level,
-        fuse=given.fuse == "yes",
     )
 
 
@@ -187,22 +171,42 @@ def _proxies(environment: Mapping[str, str]) -> Mapping[str, str]:
     return found | ({"NO_PROXY": direct, "no_proxy": direct} if found and direct else {})
 
 
-def _quotas(parser: argparse.ArgumentParser, text: str) -> Quotas:
-    try:
-        return parse_quotas(text)
-    except ValueError as error:
-        parser.error(f"--quota: {error}")
+def _told(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Return *read* with its error as a message of the command line."""
+
+    def value(text: str) -> Any:
+        try:
+            return read(text)
+        except (ValueError, InvalidError) as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return value
 
 
-def _size(parser: argparse.ArgumentParser, flag: str, text: str) -> int:
-    try:
-        return size_bytes(text, flag)
-    except InvalidError as error:
-        parser.error(error.message)
+def _size(text: str) -> int:
+    return size_bytes(text, "it")
 
 
-def _number(parser: argparse.ArgumentParser, flag: str, text: str, low: int, high: int) -> int:
-    number = whole(text)
-    if number is None or not low <= number <= high:
-        parser.error(f"{flag}: a number from {low} to {high}, not '{text}'")
-    return number
+def _region(text: str) -> str:
+    if not text.isalnum():
+        raise ValueError(f"a region such as eastus, not '{text}'")
+    return text.lower()
+
+
+def _one_of(*words: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"{', '.join(words[:-1])} or {words[-1]}, not '{text}'")
+        return text
+
+    return read
+
+
+def _number(low: int, high: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        number = whole(text)
+        if number is None or not low <= number <= high:
+            raise ValueError(f"a number from {low} to {high}, not '{text}'")
+        return number
+
+    return read

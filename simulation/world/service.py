@@ -15,7 +15,7 @@ from aml_emulator.domain.jobs.service import JobService, RunProgress
 from aml_emulator.executor.nodes import Fleet
 from aml_emulator.identity.federation import Federation
 from aml_emulator.identity.identity import Identity
-from aml_emulator.identity.tokens import Grants, Tokens
+from aml_emulator.identity.tokens import Tokens
 from aml_emulator.network.fault_injection import Faults
 from aml_emulator.network.requests_log import RequestLog
 from aml_emulator.store.blobs import Blobs
@@ -77,7 +77,6 @@ class AzureMlService:
             tokens=Tokens(identity, clock=now),
             clock=now,
             federation=Federation(folder / "federation.json"),
-            grants=Grants(clock=now),
             faults=Faults(clock=now),
             requests=RequestLog(clock=now),
             fleet=Fleet(clock=now, seed=identity.instance),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 import uuid
-from typing import Any, Final, Literal
+from typing import Any
 
 from aml_emulator.api.routing import Reply
 
@@ -135,43 +135,12 @@ def blocked_from_job() -> EntraError:
     )
 
 
-Cause = Literal["used", "expired", "malformed", "verifier", "refresh", "expired device", "device"]
-
-_GRANTS: Final[dict[Cause, tuple[str, str]]] = {
-    "used": (
-        "invalid_grant",
-        (
-            "AADSTS54005: OAuth2 Authorization code was already redeemed, please retry with a new valid code or use an"
-            " existing refresh token."
-        ),
-    ),
-    "expired": (
-        "invalid_grant",
-        (
-            "AADSTS70008: The provided authorization code or refresh token has expired due to inactivity. Send a new"
-            " interactive authorization request for this user and resource."
-        ),
-    ),
-    "malformed": ("invalid_grant", "AADSTS9002313: Invalid request. Request is malformed or invalid."),
-    "verifier": (
-        "invalid_grant",
-        "AADSTS501481: The Code_Verifier does not match the code_challenge supplied in the authorization request.",
-    ),
-    "refresh": (
-        "invalid_grant",
-        "AADSTS70000: The provided value for the input parameter 'refresh_token' is not valid.",
-    ),
-    "expired device": (
-        "expired_token",
-        "AADSTS70020: The provided value for the input parameter 'device_code' is not valid. This device code has expired.",
-    ),
-    "device": (
-        "bad_verification_code",
-        "AADSTS70018: The provided value for the input parameter 'device_code' is not valid.",
-    ),
-}
-
-
-def refused_grant(cause: Cause) -> EntraError:
+def refused_grant(*, expired: bool) -> EntraError:
     """Return the refusal of a code or of a refresh token."""
-    return EntraError(*_GRANTS[cause])
+    return EntraError(
+        "invalid_grant",
+        "AADSTS70008: The provided authorization code or refresh token has expired due to inactivity. Send a new"
+        " interactive authorization request for this user and resource."
+        if expired
+        else "AADSTS9002313: Invalid request. Request is malformed or invalid.",
+    )

@@ -20,7 +20,7 @@ from aml_emulator.api.entra_errors import EntraError
 from aml_emulator.api.routing import Answers, Call, Reply, Route
 from aml_emulator.context import Context
 from aml_emulator.domain.errors import NotSupportedError
-from aml_emulator.identity.tokens import DEVICE_SECONDS, LIFETIME_SECONDS, Grant, TokenError, decode_token
+from aml_emulator.identity.tokens import CODE_SECONDS, LIFETIME_SECONDS, REFRESH_SECONDS, TokenError
 
 PUBLIC_CLIENTS: Final = frozenset(
     {
@@ -70,14 +70,8 @@ class People:
         if asked.get("response_type", "").split() != ["code"]:
             sent |= {"error": "unsupported_response_type", "error_description": "The response type is code."}
         else:
-            sent["code"] = self._context.grants.add(
-                "authorization_code",
-                client_id=client_id,
-                scope=asked.get("scope", ""),
-                redirect_uri=redirect,
-                nonce=asked.get("nonce", ""),
-                challenge=asked.get("code_challenge", ""),
-                method=asked.get("code_challenge_method", "plain"),
+            sent["code"] = self._context.tokens.issue_grant(
+                client_id=client_id, seconds=CODE_SECONDS, scope=asked.get("scope", ""), nonce=asked.get("nonce", "")
             )
             sent |= {"session_state": secrets.token_hex(16)}
         return _sent_back(redirect, asked.get("response_mode", "query"), sent)
@@ -95,9 +89,11 @@ class People:
         user_code = "".join(secrets.choice(string.ascii_uppercase + string.digits) for _ in range(9))
         return {
             "user_code": user_code,
-            "device_code": self._context.grants.add("device_code", client_id=client_id, scope=form["scope"]),
+            "device_code": self._context.tokens.issue_grant(
+                client_id=client_id, seconds=CODE_SECONDS, scope=form["scope"]
+            ),
             "verification_uri": _DEVICE_PAGE,
-            "expires_in": DEVICE_SECONDS,
+            "expires_in": CODE_SECONDS,
             "interval": _POLL_SECONDS,
             "message": (
                 f"To sign in, use a web browser to open the page {_DEVICE_PAGE} and enter the code {user_code} to"
@@ -113,15 +109,14 @@ class People:
         """
         client_id, kind = form.get("client_id", ""), form.get("grant_type", "")
         self._check(call, client_id)
-        if kind == "refresh_token":
-            try:
-                self._context.tokens.verify_refresh(form.get("refresh_token", ""), client_id=client_id)
-            except TokenError as error:
-                expired = error.code == "ExpiredAuthenticationToken"
-                raise refusals.refused_grant("expired" if expired else "refresh") from error
-            return self._tokens(client_id, form.get("scope", ""), nonce="")
-        grant = self._device(form) if kind in DEVICE_GRANTS else self._code(form)
-        return self._tokens(client_id, form.get("scope") or grant.scope, nonce=grant.nonce)
+        name = kind if kind == "refresh_token" else "device_code" if kind in DEVICE_GRANTS else "code"
+        try:
+            scope, nonce = self._context.tokens.verify_grant(
+                form.get(name) or form.get("code", ""), client_id=client_id
+            )
+        except TokenError as error:
+            raise refusals.refused_grant(expired=error.code == "ExpiredAuthenticationToken") from error
+        return self._tokens(client_id, form.get("scope") or scope, nonce=nonce)
 
     def _check(self, call: Call, client_id: str) -> None:
         """Refuse jobs, and applications that are none for people."""
@@ -135,25 +130,6 @@ class People:
         if client_id not in PUBLIC_CLIENTS:
             raise refusals.unknown_application(client_id, self._context.identity.tenant_id)
 
-    def _code(self, form: Mapping[str, str]) -> Grant:
-        how, grant = self._context.grants.redeem(
-            "authorization_code", form.get("code", ""), client_id=form.get("client_id", "")
-        )
-        if grant is None:
-            raise refusals.refused_grant(how if how in ("used", "expired") else "malformed")
-        if form.get("redirect_uri", "") != grant.redirect_uri:
-            raise refusals.wrong_redirect(form.get("redirect_uri", ""), grant.client_id)
-        if not grant.proved_by(form.get("code_verifier", "")):
-            raise refusals.refused_grant("verifier")
-        return grant
-
-    def _device(self, form: Mapping[str, str]) -> Grant:
-        code = form.get("device_code") or form.get("code", "")
-        how, grant = self._context.grants.redeem("device_code", code, client_id=form.get("client_id", ""))
-        if grant is None:
-            raise refusals.refused_grant("expired device" if how == "expired" else "device")
-        return grant
-
     def _tokens(self, client_id: str, scope: str, *, nonce: str) -> dict[str, Any]:
         tokens, identity = self._context.tokens, self._context.identity
         names = [name for name in scope.split() if name not in _OPENID_SCOPES]
@@ -165,7 +141,7 @@ class People:
             "expires_in": LIFETIME_SECONDS,
             "ext_expires_in": LIFETIME_SECONDS,
             "access_token": tokens.issue_for_person(audience=resource, client_id=client_id),
-            "refresh_token": tokens.issue_refresh(client_id=client_id),
+            "refresh_token": tokens.issue_grant(client_id=client_id, seconds=REFRESH_SECONDS),
             "foci": "1",
             "id_token": tokens.issue_id_token(client_id=client_id, nonce=nonce),
             "client_info": base64.urlsafe_b64encode(client_info).rstrip(b"=").decode("ascii"),
@@ -315,28 +291,14 @@ class Login(Answers):
             if form.get("client_assertion_type") != ASSERTION_TYPE:
                 raise EntraError("invalid_request", "AADSTS50027: The client assertion's type is not supported.")
             self._context.tokens.check_assertion(form["client_assertion"])
-            self._check_issuer(form["client_assertion"], from_job=from_job)
+            # A job could sign an assertion itself: its issuer's key must be known.
+            self._context.federation.check(form["client_assertion"], signed=from_job)
             return
         if "client_secret" not in form:
             raise refusals.missing_credential()
         known = self._context.identity.client_secret.encode("utf-8")
         if not hmac.compare_digest(form["client_secret"].encode("utf-8"), known):
             raise refusals.wrong_secret(self._context.identity.client_id)
-
-    def _check_issuer(self, assertion: str, *, from_job: bool) -> None:
-        """Return if the assertion's issuer is trusted; for a job, its key must be known.
-
-        A job could sign an assertion itself.
-        """
-        if decode_token(assertion)[1].get("iss") != self._context.identity.client_id:
-            self._context.federation.check(assertion, signed=from_job)
-        elif from_job:
-            # The application's own assertions are signed with its certificate, which is not looked up.
-            raise TokenError(
-                "invalid_client",
-                "AADSTS700027: The certificate with which the client assertion was signed is not known here: jobs sign in"
-                " with the client secret.",
-            )
 
 
 def _form(call: Call) -> dict[str, str]:

@@ -10,108 +10,23 @@ import base64
 import hashlib
 import hmac
 import json
-import secrets
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any
 
 from aml_emulator.identity.identity import Identity
-
-CODE_SECONDS: Final = 600
-DEVICE_SECONDS: Final = 900
-MOST_GRANTS: Final = 1000
-"""Codes that are remembered at once; the oldest goes for a new one."""
-
-Kind = Literal["authorization_code", "device_code"]
-Redemption = Literal["granted", "unknown", "used", "expired"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Grant:
-    """The grant of a person to a program.
-
-    Attributes:
-        client_id: the program.
-        scope: what it asked for, separated by spaces.
-        redirect_uri: where the code was sent; empty for another device.
-        nonce: repeated in the id token.
-        challenge, method: of Proof Key for Code Exchange (RFC 7636); empty without.
-        expires: seconds since the epoch.
-    """
-
-    kind: Kind
-    client_id: str
-    scope: str
-    redirect_uri: str = ""
-    nonce: str = ""
-    challenge: str = ""
-    method: str = ""
-    expires: float
-
-    def proved_by(self, verifier: str) -> bool:
-        """Return whether *verifier* proves that its sender began the sign-in."""
-        if not self.challenge:
-            return True
-        proof = verifier
-        if self.method == "S256":
-            digest = hashlib.sha256(verifier.encode("utf-8")).digest()
-            proof = base64.urlsafe_b64encode(digest).rstrip(b"=").decode("ascii")
-        return hmac.compare_digest(proof.encode("utf-8"), self.challenge.encode("utf-8"))
-
-
-class Grants:
-    """The granted sign-ins by their codes; none outlives the process.
-
-    Args:
-        clock: seconds since the epoch.
-    """
-
-    def __init__(self, *, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._known: dict[str, Grant] = {}
-        self._used: set[str] = set()
-
-    def add(self, kind: Kind, **fields: str) -> str:
-        """Remember a granted sign-in, with the fields of a `Grant`, and return its code."""
-        code = secrets.token_urlsafe(48)
-        seconds = CODE_SECONDS if kind == "authorization_code" else DEVICE_SECONDS
-        grant = Grant(kind=kind, expires=self._clock() + seconds, **fields)
-        with self._lock:
-            while len(self._known) >= MOST_GRANTS:
-                oldest = next(iter(self._known))
-                del self._known[oldest]
-                self._used.discard(oldest)
-            self._known[code] = grant
-        return code
-
-    def redeem(self, kind: Kind, code: str, *, client_id: str) -> tuple[Redemption, Grant | None]:
-        """Return the grant of a code, once; otherwise the reason why there is none.
-
-        A code of another kind or of another program is unknown, and stays what it is.
-        """
-        with self._lock:
-            grant = self._known.get(code)
-            if grant is None or grant.kind != kind or grant.client_id != client_id:
-                return "unknown", None
-            if code in self._used:
-                return "used", None
-            if grant.expires <= self._clock():
-                return "expired", None
-            self._used.add(code)
-            return "granted", grant
-
 
 LIFETIME_SECONDS = 3599
 JOB_LIFETIME_SECONDS = 30 * 24 * 3600
 REGISTRY_REFRESH_SECONDS = 3 * 3600
 REGISTRY_ACCESS_SECONDS = 75 * 60
+CODE_SECONDS = 900
+"""Of the code that a person's sign-in gives a program."""
 REFRESH_SECONDS = 90 * 24 * 3600
 """Of a person's refresh token: https://learn.microsoft.com/entra/identity-platform/refresh-tokens."""
-_REFRESH = "urn:aml-emulator:refresh"
-"""The audience of refresh tokens, which no service takes."""
+_GRANT = "urn:aml-emulator:grant"
+"""The audience of codes and refresh tokens, which no service takes."""
 
 REPOSITORY_ACTIONS = frozenset({"pull", "push", "delete", "metadata_read", "metadata_write", "*"})
 """Actions of a registry token: https://github.com/Azure/acr/blob/main/docs/Token-BasicAuth.md."""
@@ -239,19 +154,21 @@ class Tokens:
             }
         )
 
-    def issue_refresh(self, *, client_id: str) -> str:
-        """Return a person's refresh token for a program, good for every scope."""
-        return self._sign(audience=_REFRESH, seconds=REFRESH_SECONDS, extra={"appid": client_id})
+    def issue_grant(self, *, client_id: str, seconds: int, scope: str = "", nonce: str = "") -> str:
+        """Return what a program redeems for a person's tokens: a code, or a refresh token for every scope."""
+        extra = {"appid": client_id, "scope": scope, "nonce": nonce}
+        return self._sign(audience=_GRANT, seconds=seconds, extra=extra)
 
-    def verify_refresh(self, token: str, *, client_id: str) -> None:
-        """Return if it is a refresh token of that program.
+    def verify_grant(self, token: str, *, client_id: str) -> tuple[str, str]:
+        """Return scope and nonce of a code or a refresh token of that program.
 
         Raises:
             TokenError: it is another token, another program's, changed, or expired.
         """
         claims = self._claims(token)
-        if claims.get("aud") != _REFRESH or claims.get("appid") != client_id:
-            raise TokenError("InvalidAuthenticationToken", "It is no refresh token of this application.")
+        if claims.get("aud") != _GRANT or claims.get("appid") != client_id:
+            raise TokenError("InvalidAuthenticationToken", "It is no grant of this application.")
+        return str(claims["scope"]), str(claims["nonce"])
 
     def issue_for_run(self, run_id: str) -> str:
         """Return a job's token, which is valid until the run ends."""

@@ -35,7 +35,7 @@ def test_flags_win_over_the_environment_and_that_over_defaults() -> None:
         (["serve", "--data", "d", "--location", "a/b"], "--location"),
         (["serve", "--data", "d", "--fuse", "1"], "--fuse: yes or no, not '1'"),
         (["serve", "--data", "d", "--clients", "all"], "--clients: host or network, not 'all'"),
-        (["serve", "--data", "d", "--job-memory", "much"], "--job-memory is not a size such as '2g': 'much'"),
+        (["serve", "--data", "d", "--job-memory", "much"], "--job-memory: it is not a size such as '2g': 'much'"),
         (["serve", "--data", "d", "--job-processes", "0"], "--job-processes: a number from 1"),
         ([], "command"),
     ],

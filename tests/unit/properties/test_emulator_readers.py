@@ -93,7 +93,7 @@ def tokens() -> Tokens:
 ISSUED = (
     tokens().issue(audience="https://management.azure.com/"),
     tokens().issue_for_run("run-1"),
-    tokens().issue_refresh(client_id="c"),
+    tokens().issue_grant(client_id="c", seconds=60),
     tokens().issue_registry_refresh(),
 )
 
@@ -112,7 +112,7 @@ def test_tokens(text: str) -> None:
         known.verify_registry_access,
     ):
         assert refused(lambda verify=verify: verify(text), TokenError) is None or text.strip() in ISSUED
-    assert refused(lambda: known.verify_refresh(text, client_id="c"), TokenError) is None or text.strip() in ISSUED
+    assert refused(lambda: known.verify_grant(text, client_id="c"), TokenError) is None or text.strip() in ISSUED
     refused(lambda: known.check_assertion(text), TokenError)
     federation.add(FederatedCredential(issuer="x", subject="y", audience="z"))
     for signed in (True, False):

@@ -26,8 +26,6 @@ def assertion(service: Service, issuer: str) -> str:
         "nbf": now - 1,
         "exp": now + 60,
     }
-    if issuer == IDENTITY.client_id:
-        claims |= {"sub": issuer, "aud": f"https://{LOGIN}/{IDENTITY.tenant_id}/oauth2/v2.0/token"}
     parts = ({"alg": "RS256", "typ": "JWT"}, claims)
     return ".".join(
         [*(base64.urlsafe_b64encode(json.dumps(one).encode()).decode().rstrip("=") for one in parts), "AA"]
@@ -42,17 +40,15 @@ def sign_in(service: Service, *, from_job: bool, **form: str) -> tuple[int, str]
     return answer.status, answer.json.get("error_description", "")
 
 
-@pytest.mark.parametrize(
-    ("issuer", "refusal"), [("https://mine.example", "AADSTS700211"), (IDENTITY.client_id, "AADSTS700027")]
-)
-def test_a_job_cannot_sign_in_with_what_it_signs_itself(service: Service, issuer: str, refusal: str) -> None:
+def test_a_job_cannot_sign_in_with_what_it_signs_itself(service: Service) -> None:
+    issuer = "https://mine.example"
     form = {
         "client_assertion": assertion(service, issuer),
         "client_assertion_type": "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
     }
     assert sign_in(service, from_job=False, **form)[0] == 200
     status, said = sign_in(service, from_job=True, **form)
-    assert (status, said.partition(":")[0]) == (401, refusal)
+    assert (status, said.partition(":")[0]) == (401, "AADSTS700211")
     # A trust without keys cannot be checked either.
     service.services.federation.add(FederatedCredential(issuer=issuer, subject="me"))
     assert sign_in(service, from_job=True, **form)[0] == 401

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from aml_emulator.identity.tokens import DEVICE_SECONDS, decode_token
+from aml_emulator.identity.tokens import CODE_SECONDS, decode_token
 from tests.unit.emulator.parts import IDENTITY, WS, Answer, Service
 
 LOGIN = "login.microsoftonline.com"
@@ -104,14 +104,16 @@ def test_the_page_sends_a_code_to_the_program_at_once(service: Service) -> None:
 def test_a_device_code_is_granted_at_once(service: Service) -> None:
     flow = device(service).json
     assert flow["user_code"] in flow["message"]
-    assert (flow["expires_in"], flow["interval"]) == (DEVICE_SECONDS, 5)
+    assert (flow["expires_in"], flow["interval"]) == (CODE_SECONDS, 5)
     form: dict[str, Any] = {"grant_type": "urn:ietf:params:oauth:grant-type:device_code", "client_id": AZURE_CLI}
     tokens = ask(service, "token", **form, device_code=flow["device_code"]).json
     assert service.call("GET", "/tenants", token=tokens["access_token"]).json["value"][0]["tenantId"] == (
         IDENTITY.tenant_id
     )
-    again = ask(service, "token", **form, device_code=flow["device_code"]).json
-    assert (again["error"], code_of(again)) == ("bad_verification_code", 70018)
+    unknown = ask(service, "token", **form, device_code="x").json
+    assert (unknown["error"], code_of(unknown)) == ("invalid_grant", 9002313)
+    service.clock.now += CODE_SECONDS
+    assert code_of(ask(service, "token", **form, device_code=flow["device_code"]).json) == 70008
     assert code_of(device(service, client_id="other").json) == 700016
     assert code_of(device(service, scope="").json) == 900144
 

@@ -101,10 +101,6 @@ def test_trusts_by_the_admin_interface_decide_a_sign_in(emulator: Service) -> No
     refused = sign_in()
     assert refused.status == 401
     assert "AADSTS700213" in str(refused.json)
-    own = token(
-        iss=IDENTITY.client_id, sub=IDENTITY.client_id, aud="https://login.microsoftonline.com/t/oauth2/v2.0/token"
-    )
-    assert sign_in(own).status == 200, "an assertion of the application's own certificate is no federated one"
     assert ask("POST", urlencode({"issuer": ISSUER, "subject": SUBJECT, "keys": keys()}))[0] == 200
     assert sign_in().status == 200
     status, answer = ask("POST", "issuer=x")
