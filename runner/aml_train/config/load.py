@@ -11,6 +11,7 @@ from aml_train.config.document import DOCUMENT
 from aml_train.config.job.command_line import MARK, CommandLine, command_source
 from aml_train.config.job.load import check_job
 from aml_train.config.job.model import Job
+from aml_train.config.job.script import remark_metrics
 from aml_train.config.job.source import JobSource
 from aml_train.config.model import Config
 from aml_train.config.overrides import Overrides, apply, parse_overrides
@@ -358,7 +359,15 @@ class _Loader(Reader):
                 "the SDK v1 submits run configurations, and this is a job of the CLI v2", "sdk", remedy=remedy
             )
         unchecked = checked.values.get("unchecked") is True
-        return check_job(source, changes, has_image=has_image, project=self.base, faults=faults, unchecked=unchecked)
+        return check_job(
+            source,
+            changes,
+            has_image=has_image,
+            project=self.base,
+            faults=faults,
+            unchecked=unchecked,
+            prepared=checked.has("setup"),
+        )
 
     def assemble(self, checked: CheckedTree, file: Path | None, job: Job | None, target: str | None) -> Config | None:
         """Make the sections; None after a fault."""
@@ -371,6 +380,7 @@ class _Loader(Reader):
             check_graph(checked, job)
         chosen = choose_target(checked, target)
         check_gate(checked.tree, faults)
+        remark_metrics(checked.tree, job.code if job is not None else None, faults)
         check_promote(checked)
         passport = passport_config(checked)
         check_requirements(checked, _demanding(checked))

@@ -65,6 +65,7 @@ def test_every_key(tmp_path: Path) -> None:
     job = "command: x\ncode: ../src\nenvironment: azureml:e:1\noutputs: {model: }\n"
     file = write(tmp_path, job, "jobs/train.yml")
     write(tmp_path, "", "src/train.py")
+    write(tmp_path, "", "tests/test_it.py")
     config = load(tmp_path)
     assert config.file == tmp_path / "aml-train.yml"
     assert config.directory == tmp_path
@@ -427,3 +428,41 @@ cost:
         max_cost=0.5,
         where="aml-train.yml:4",
     )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python train.py --lr 1",
+        "python ${{inputs.script}}",
+        "python -m torch.distributed.run train.py",
+        "python -c 'import trian'",
+        "cd deep && python main.py",
+        "git clone x && python x/main.py",
+        "echo 1 > made.py; python made.py",
+        "python /opt/main.py",
+        "X=1 python train.py $ARGUMENTS",
+        "python train.py $[[--lr ${{inputs.lr}}]]",
+        "pytest -q",
+        "echo it's; python train.py",
+    ],
+)
+def test_what_only_a_shell_knows_of_a_command_is_left_alone(command: str, tmp_path: Path) -> None:
+    script = 'import argparse\np = argparse.ArgumentParser()\np.add_argument("--lr", required=True)\n'
+    write(tmp_path, script, "src/train.py")
+    job = {"code": "src", "environment": "azureml:e:1", "command": command, "inputs": {"script": "trian.py", "lr": 1}}
+    write(tmp_path, yaml.safe_dump(job), "job.yml")
+    load(tmp_path, path=Path("job.yml"))
+
+
+def test_a_rule_for_nearly_a_metric_that_the_code_logs_is_remarked_on(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        'mlflow.log_metric("val/accuracy", 1)\nmlflow.log_metrics({"val/loss": 1, "f1": x})\n',
+        "src/train.py",
+    )
+    gate = "gate:\n  val/acuracy: '>= 0.9'\n  val/loss: '< 1'\n  other: '> 0'\n  val/los: {rules: '< 1', file: outputs/r.json}\n"
+    write(tmp_path, f"job: {{command: python train.py, code: src, environment: 'azureml:e:1'}}\n{gate}")
+    assert [str(one) for one in load(tmp_path).notices] == [
+        "aml-train.yml:3: the code logs no `val/acuracy`, but `val/accuracy`: is that meant?"
+    ]

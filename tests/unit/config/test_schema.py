@@ -82,6 +82,7 @@ def test_every_example_in_the_documentation_is_good(job_folder: Path) -> None:
     assert len(examples) > 4
     (job_folder / "requirements.txt").write_text("")
     (job_folder / "Dockerfile").write_text("FROM x")
+    (job_folder / "tests").mkdir(exist_ok=True)
     runconfig = "script: train.py\nenvironment: {docker: {baseImage: x}}\n"
     for name, content in {".azureml/gpu.runconfig": runconfig, "conf/train.yml": runconfig, "train.py": ""}.items():
         (job_folder / name).parent.mkdir(exist_ok=True)

@@ -21,6 +21,7 @@ from aml_train.cli.scaffold.project import (
     unread,
 )
 from aml_train.cli.scaffold.scripts import imports_of, rank, script_of, training_scripts
+from aml_train.config.job.script import logged_metrics
 from aml_train.config.yaml.nodes import MapNode, Mark
 
 MOST_METRICS: Final = 8
@@ -28,8 +29,6 @@ MOST_UNREAD: Final = 5
 WORKSPACE: Final = "/workspace"
 """The folder of the tests' container that has the project's files."""
 
-_METRIC: Final = r"""\blog_metric\(\s*(?:key\s*=\s*)?["']([^"'{}]+)["']|\brun\.log\(\s*["']([^"'{}]+)["']"""
-_METRICS: Final = r"""\blog_metrics\(\s*\{([^{}]*)\}"""
 _LESS: Final = re.compile(r"loss|error|err\b|mse|mae|rmse|perplexity|latency", re.IGNORECASE)
 _OUTPUT: Final = r"""["'](?:\./)?(outputs/[\w./-]+)["']"""
 _MODEL_TYPES: Final = ("custom_model", "mlflow_model", "triton_model")
@@ -153,11 +152,8 @@ def _gate(draft: Draft) -> None:
     """Propose rules for the metrics that the code logs."""
     found: dict[str, Mark] = {}
     for file in draft.code:
-        for mark, match in file.all(_METRIC):
-            found.setdefault(match[1] or match[2], mark)
-        for mark, match in file.all(_METRICS):
-            for name in re.findall(r"""["']([^"'{}]+)["']\s*:""", match[1]):
-                found.setdefault(name, mark)
+        for name, match in logged_metrics(file.text):
+            found.setdefault(name, file.mark(match))
     if not found:
         draft.notes.append(
             "no metric was found in the code (mlflow.log_metric): with `gate`, metrics decide on the model"

@@ -12,14 +12,12 @@ from typing import Final
 
 from aml_train.cli.scaffold.draft import Candidate, Item
 from aml_train.cli.scaffold.project import Project, TextFile, above_packages, folder_of, is_submitter
+from aml_train.config.job.script import required_arguments
 from aml_train.config.yaml.nodes import Mark
 
 _NAMED: Final = re.compile(r"train\w*\.py|\w*_?train(ing)?\.py|main\.py|fit\.py|__main__\.py", re.IGNORECASE)
 _FITS: Final = re.compile(
     r"\.fit\(|\.fit_transform\(|\.backward\(|\.train\(|\bxgb\.train\b|\blgb\.train\b|\.partial_fit\("
-)
-_TAKES_ARGUMENTS: Final = re.compile(
-    r"\bargparse\b|\bsys\.argv\b|\b(?:import|from) (?:click|typer|fire|hydra|absl)\b"
 )
 _NO_SCRIPTS: Final = frozenset({"setup.py", "conftest.py", "noxfile.py", "__init__.py"})
 _READS: Final = re.compile(r"read_\w+|load\w*|open|genfromtxt|imread|scan_\w+|ImageFolder")
@@ -74,7 +72,8 @@ def script_of(project: Project, file: TextFile, notes: tuple[str, ...] = ()) -> 
     """Return a script as a job: the form of its command, its folder, its arguments."""
     reads = _reads(project, file)
     command, code, python_path, why = _layout(project, file, reads)
-    why = why or ("add the script's arguments" if _TAKES_ARGUMENTS.search(file.text) else "")
+    command, required = _with_arguments(command, file)
+    why = "fill in the words in capitals" if required else why
     cluster = "a guess: the name of your cluster; the target `local` needs none"
     path = Item(key="PYTHONPATH", value=python_path, why="the script imports from it")
     items = [
@@ -91,7 +90,7 @@ def script_of(project: Project, file: TextFile, notes: tuple[str, ...] = ()) -> 
         code=code,
         items=items,
         reads=tuple(reads.values()),
-        notes=(*notes, *_required(file)),
+        notes=(*notes, *required),
     )
 
 
@@ -199,22 +198,15 @@ def _reads_from_top(file: TextFile, reads: Mapping[str, str]) -> bool:
 # Arguments
 
 
-def _required(file: TextFile) -> Iterator[str]:
-    """Yield a note for each argument that the script requires."""
-    calls = (node for node in ast.walk(file.tree) if isinstance(node, ast.Call))
-    for call in sorted(calls, key=lambda one: one.lineno):
-        flags = [one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
-        if _name(call) == "add_argument" and flags and _is_required(call, flags[0]):
-            flag = next((one for one in flags if one.startswith("--")), flags[0])
-            yield f"{file.path}:{call.lineno}: the script requires {flag}: add it to the command"
-
-
-def _is_required(call: ast.Call, flag: str) -> bool:
-    given = {one.arg: one.value for one in call.keywords}
-    required, nargs = given.get("required"), given.get("nargs")
-    if flag.startswith("-"):
-        return isinstance(required, ast.Constant) and required.value is True
-    return "default" not in given and not (isinstance(nargs, ast.Constant) and nargs.value in ("?", "*"))
+def _with_arguments(command: str, file: TextFile) -> tuple[str, tuple[str, ...]]:
+    """Return a command with a word to fill in for each argument that the script requires, and a note for each."""
+    notes = []
+    for one in required_arguments(file.tree):
+        flag = next((flag for flag in one.flags if flag.startswith("--")), one.flags[-1])
+        word = re.sub(r"\W", "_", flag.lstrip("-")).upper()
+        command += f" {word}" if one.positional else f" {flag} {word}"
+        notes.append(f"{file.path}:{one.line}: the script requires {flag}: fill in {word} in the command")
+    return command, tuple(notes)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,6 +22,7 @@ from aml_train.config.job.graph_grammar import (
 from aml_train.config.job.model import MOST_NESTED, JobNode
 from aml_train.config.job.paths import change_paths, check_code, check_environment, check_inputs, may_be_sent
 from aml_train.config.job.references import check_command
+from aml_train.config.job.script import check_script
 from aml_train.config.job.source import JobSource, name_of, read_tree
 from aml_train.config.yaml.nodes import Faults, ListNode, MapNode, Mark, ScalarNode, find, scalars, shown, value_mark
 from aml_train.config.yaml.shapes import nearest
@@ -70,6 +71,7 @@ def check_sweep(
     inner = replace(source, tree=trial_tree, prefix=source.name("trial"))
     check_command(trial_tree, inner.prefix, faults, declared=tree, search=True)
     code = check_code(trial_tree, trial, inner, project, faults)
+    check_script(trial_tree, code, faults)
     check_environment(trial_tree, inner, project, faults)
     if "environment" not in trial and not has_image:
         no_environment(inner, faults)
@@ -258,6 +260,7 @@ def _command(
             if isinstance(one, ScalarNode):
                 label = source.name("additional_includes")
                 may_be_sent(one.mark, label, source.directory, one.text, scope.project, faults)
+    check_script(tree, code, faults, complete="additional_includes" not in document)
     environment = (node or {}).get("environment") or document.get("environment")
     if environment is None and not scope.has_image:
         no_environment(source, faults)

@@ -11,6 +11,7 @@ from aml_train.config.job.graph import check_pipeline, check_sweep, no_environme
 from aml_train.config.job.model import Job
 from aml_train.config.job.paths import check_code, check_environment, check_inputs
 from aml_train.config.job.references import check_command
+from aml_train.config.job.script import check_script
 from aml_train.config.job.source import JobSource
 from aml_train.config.overrides import Override, apply_to_job
 from aml_train.config.yaml.nodes import Faults, ScalarNode, find
@@ -24,6 +25,7 @@ def check_job(
     project: Path,
     faults: Faults,
     unchecked: bool = False,
+    prepared: bool = False,
 ) -> Job | None:
     """Check a job.
 
@@ -34,6 +36,7 @@ def check_job(
         project: the folder that files are named from in faults.
         faults: takes the faults.
         unchecked: nodes of kinds that are not known here pass.
+        prepared: commands of ``setup`` come before the job's own, and may make files.
 
     Returns:
         The job; None if it is too wrong to check further.
@@ -61,4 +64,5 @@ def check_job(
     check_inputs(tree, document, source, project, faults)
     check_environment(tree, source, project, faults)
     check_command(tree, source.prefix, faults)
+    check_script(tree, code, faults, complete=not prepared)
     return Job(document=document, directory=source.directory, file=source.file, code=code)

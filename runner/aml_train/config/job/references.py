@@ -33,7 +33,7 @@ def check_command(
         return
     roots = ("inputs", "outputs", "search_space") if search else ("inputs", "outputs")
     names = {root: _names(find(declared or tree, root)) for root in roots}
-    marks = _marks(command, "${{")
+    marks = places(command, "${{")
     known: dict[tuple[str | None, bool], tuple[str, str, str] | None] = {}
     for number, found in enumerate(_references(command.text)):
         if faults.full:
@@ -82,7 +82,7 @@ def remark_lost(command: ScalarNode, faults: Faults, *, shell: str = "", pipes: 
 
 def _remark(command: ScalarNode, faults: Faults, line: str, why: str, remedy: str, shell: str) -> None:
     remedy = "set `tests.shell`, such as to `bash -eo pipefail`" if shell else f"write {remedy} as its first line"
-    faults.remark(_marks(command, line)(0), f"a failure of `{shown(line)}` is lost, because {why}: {remedy}")
+    faults.remark(places(command, line)(0), f"a failure of `{shown(line)}` is lost, because {why}: {remedy}")
 
 
 def _check_optional(command: ScalarNode, faults: Faults) -> None:
@@ -90,7 +90,7 @@ def _check_optional(command: ScalarNode, faults: Faults) -> None:
 
     A ``]]`` that closes none belongs to the shell.
     """
-    marks = _marks(command, "$[[")
+    marks = places(command, "$[[")
     number, is_open = -1, False
     for match in _OPTIONAL.finditer(command.text):
         if match[0] == "]]":
@@ -152,7 +152,7 @@ def _problem(
     return f"the command refers to the {noun} `{shown(name)}`, which is not declared", "", remedy
 
 
-def _marks(command: ScalarNode, token: str) -> Callable[[int], Mark]:
+def places(command: ScalarNode, token: str) -> Callable[[int], Mark]:
     """Return a function from n to the place of the command's n-th *token*."""
     start = command.mark.line
     lines = [offset for offset, line in enumerate(command.raw) for _ in range(line.count(token))]

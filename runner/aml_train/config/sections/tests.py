@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from aml_train.config.job.references import remark_lost
+from aml_train.config.job.script import check_tests
 from aml_train.config.section import (
     PATTERN,
     SIZE_PATTERN,
@@ -119,5 +120,6 @@ def tests_config(checked: CheckedTree) -> TestsConfig | None:
     tests = make(TestsConfig, found, limits=make(ContainerLimits, found))
     if isinstance(command := find(checked.tree, "tests", "command"), ScalarNode):
         # Reports and closing lines show what fails before a pipe.
+        check_tests(command, checked.directory / tests.workdir, checked.faults)
         remark_lost(command, checked.faults, shell=" ".join(tests.shell), pipes=tests.evidence == "exit-code")
     return tests

@@ -201,10 +201,13 @@ VALID: Sequence[tuple[str, Sequence[str], dict[str, object], Sequence[str]]] = [
         "sdk_v2",
         (),
         {
-            "job": {"command": "python train.py", "code": "src", "compute": "azureml:cpu-cluster"},
+            "job": {"command": "python train.py --points POINTS", "code": "src", "compute": "azureml:cpu-cluster"},
             "image": {"base": "python:3.11-slim-bookworm", "azureml-mlflow": "latest"},
         },
-        ["src/train.py:9: the script requires --points: add it to the command", "submit.py:3: it submits by an SDK"],
+        [
+            "src/train.py:9: the script requires --points: fill in POINTS in the command",
+            "submit.py:3: it submits by an SDK",
+        ],
     ),
     (
         "sdk_v1",

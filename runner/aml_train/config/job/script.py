@@ -1,0 +1,241 @@
+"""What commands run: that the script or the tests are there, and that the script gets the arguments that it requires.
+
+Files are read, and nothing is run. What a shell could only know, such as a variable or a file that a command makes, is left alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from aml_train.config.job.references import places
+from aml_train.config.yaml.nodes import Faults, MapNode, ScalarNode, find, shown
+from aml_train.config.yaml.shapes import nearest
+
+#: Commands after which other files may be there, or another folder is the current one.
+_CHANGES: Final = re.compile(r"\b(?:cd|pushd|git|wget|curl|unzip|tar|cp|mv|ln|azcopy|rsync|tee|eval)\b|>\s*\S|<<")
+_PYTHON: Final = re.compile(r"python(?:3(?:\.\d+)?)?")
+_LAUNCHERS: Final = ("torchrun", "accelerate", "deepspeed", "mpirun", "horovodrun")
+_WITH_VALUE: Final = ("-X", "-W")
+_MOST_FILES: Final = 5_000
+#: Options of pytest without a value: what follows them is a path.
+_PYTEST_FLAGS: Final = re.compile(
+    r"-[qvxsl]+|-r\w*|--(?:verbose|quiet|exitfirst|lf|ff|strict-\S+|cov|no-header|.+=.*)"
+)
+_LITERALS: Final = re.compile(
+    r"""\blog_metric\(\s*(?:key\s*=\s*)?["']([^"'{}]+)["']|\brun\.log\(\s*["']([^"'{}]+)["']"""
+)
+_OF_MAPPINGS: Final = re.compile(r"\blog_metrics\(\s*\{([^{}]*)\}")
+_KEYS: Final = re.compile(r"""["']([^"'{}]+)["']\s*:""")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Argument:
+    """An argument that a script requires: its flags, or the name of a positional one, and the line that declares it."""
+
+    flags: tuple[str, ...]
+    line: int
+
+    @property
+    def positional(self) -> bool:
+        """Whether it is given by its place."""
+        return not self.flags[0].startswith("-")
+
+
+def check_script(tree: MapNode, code: Path | None, faults: Faults, *, complete: bool = True) -> None:
+    """Check that the script of a command is in the folder of the code, and gets what it requires.
+
+    Args:
+        tree: the mapping with the command.
+        code: the folder of the code; None for one that is not here.
+        faults: takes the faults.
+        complete: whether the folder has all files that the job has.
+    """
+    command = find(tree, "command")
+    if not isinstance(command, ScalarNode) or code is None or not code.is_dir() or _CHANGES.search(command.text):
+        return
+    for words in _commands(command.text):
+        script = _script(words, code)
+        if script is None:
+            continue
+        mark = places(command, script)(0)
+        name, given = (code / script), words[words.index(script) + 1 :] if script in words else []
+        if not name.is_file():
+            if complete and (known := _files(code, ".py")):
+                near = nearest(script, tuple(known))
+                remedy = (
+                    f"did you mean `{near}`?" if near else "correct the path, which starts in the folder of the code"
+                )
+                faults.add(
+                    mark,
+                    f"there is no `{shown(script)}` in the code",
+                    why=f"the command runs it in `{code.name}`",
+                    remedy=remedy,
+                )
+        elif name.suffix == ".py" and script in words:
+            for missing in _missing(name, given):
+                what = f"the command gives `{script}` no `{missing.flags[-1]}`"
+                faults.add(
+                    mark, what, why=f"it is required ({script}:{missing.line})", remedy="add it to the command"
+                )
+
+
+def check_tests(command: ScalarNode, folder: Path, faults: Faults) -> None:
+    """Check that the paths that a command gives pytest are there."""
+    if _CHANGES.search(command.text) or not _files(folder, ".py"):
+        return
+    for words in _commands(command.text):
+        at = 1 if words[0] == "pytest" else 3 if _PYTHON.fullmatch(words[0]) and words[1:3] == ["-m", "pytest"] else 0
+        for before, word in zip(words[at - 1 :], words[at:], strict=False) if at else ():
+            path = word.partition("::")[0]
+            plain = before == "pytest" or not before.startswith("-") or _PYTEST_FLAGS.fullmatch(before)
+            if not plain or word.startswith("-") or "$" in word or "*" in word or (folder / path).exists():
+                continue
+            near = nearest(path, tuple(one.name for one in folder.iterdir()))
+            remedy = (
+                f"did you mean `{near}`?"
+                if near
+                else "correct the path, which starts in the project or in `tests.workdir`"
+            )
+            faults.add(places(command, word)(0), f"there is no `{shown(path)}` for pytest", remedy=remedy)
+
+
+def remark_metrics(tree: MapNode, code: Path | None, faults: Faults) -> None:
+    """Remark rules for a metric that is nearly one of those that the code logs by name."""
+    table = find(tree, "gate")
+    if not isinstance(table, MapNode) or code is None or not code.is_dir():
+        return
+    texts = ((code / path).read_text("utf-8", "replace") for path in _files(code, ".py"))
+    known = tuple(dict.fromkeys(name for text in texts for name, _ in logged_metrics(text)))
+    for metric, entry in table.entries.items():
+        plain = not isinstance(entry.node, MapNode) or "file" not in entry.node.entries
+        if plain and metric not in known and (near := nearest(metric, known)) is not None:
+            faults.remark(entry.mark, f"the code logs no `{shown(metric)}`, but `{near}`: is that meant?")
+
+
+def logged_metrics(text: str) -> Iterator[tuple[str, re.Match[str]]]:
+    """Yield the metrics that code logs by literal names, with MLflow or with azureml-core, and where."""
+    for match in _LITERALS.finditer(text):
+        yield match[1] or match[2], match
+    for match in _OF_MAPPINGS.finditer(text):
+        for name in _KEYS.findall(match[1]):
+            yield name, match
+
+
+def required_arguments(tree: ast.Module) -> list[Argument]:
+    """Return the arguments that a script requires; none where which ones depends on others, as with subcommands."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    names = [_name(call) for call in calls]
+    if {"add_subparsers", "add_mutually_exclusive_group", "group"} & set(names):
+        return []
+    found = []
+    for call, name in zip(calls, names, strict=True):
+        flags = tuple(one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str))
+        given = {one.arg: one.value for one in call.keywords}
+        if name == "add_argument" and flags:
+            needed = _is_required(flags[0], given)
+        elif name in ("option", "argument") and flags and isinstance(call.func, ast.Attribute):
+            needed = _true(given.get("required")) or (
+                name == "argument" and not given.keys() & {"required", "default", "nargs"}
+            )
+        else:
+            continue
+        if needed:
+            found.append(Argument(flags=flags, line=call.lineno))
+    return sorted(found, key=lambda one: one.line)
+
+
+def _is_required(flag: str, given: dict[str | None, ast.expr]) -> bool:
+    if flag.startswith("-"):
+        return _true(given.get("required"))
+    nargs = given.get("nargs")
+    return "default" not in given and not (isinstance(nargs, ast.Constant) and nargs.value in ("?", "*"))
+
+
+def _true(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is True
+
+
+def _name(call: ast.Call) -> str:
+    func = call.func
+    return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
+
+
+def _missing(script: Path, given: Sequence[str]) -> list[Argument]:
+    """Return the required arguments that are not *given*; none if a shell decides what is."""
+    words = [word.removeprefix("$[[").removesuffix("]]") for word in given]
+    if any("$" in word.replace("${{", "") for word in words):
+        return []
+    try:
+        required = required_arguments(ast.parse(script.read_bytes()))
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    flags = [word.partition("=")[0] for word in words if word.startswith("-")]
+    plain = any(not word.startswith("-") for word in words)
+    return [
+        one
+        for one in required
+        if not (plain if one.positional else any(flag.startswith(word) for flag in one.flags for word in flags))
+    ]
+
+
+def _commands(text: str) -> Iterator[list[str]]:
+    """Yield the words of each simple command, without variables before it; none of a text with quotes across commands."""
+    try:
+        shlex.split(text, comments=True)
+        parts = re.split(r"\n|;|&&|\|\|?|&", re.sub(r"\\\n", " ", text))
+        commands = [shlex.split(part, comments=True) for part in parts]
+    except ValueError:
+        return
+    for words in commands:
+        while words and re.match(r"\w+=", words[0]):
+            del words[0]
+        if words:
+            yield words
+
+
+def _script(words: Sequence[str], code: Path) -> str | None:
+    """Return the path of the file that a command runs, relative to the code; None if it names none."""
+    program, *rest = words
+    if program.startswith("./"):
+        found = program
+    elif program in _LAUNCHERS:
+        found = next((word for word in rest if word.endswith(".py")), "")
+    elif program in ("bash", "sh"):
+        found = next((word for word in rest if not word.startswith("-")), "") if "-c" not in rest else ""
+        found = found if found.endswith(".sh") else ""
+    elif _PYTHON.fullmatch(program):
+        while rest and rest[0].startswith("-") and rest[0] not in ("-m", "-c", "-"):
+            rest = rest[2 if rest[0] in _WITH_VALUE else 1 :]
+        if rest[:1] == ["-m"] and len(rest) > 1:
+            return _module(rest[1], code)
+        found = rest[0] if rest and not rest[0].startswith("-") else ""
+    else:
+        return None
+    return found if found and "$" not in found and not found.startswith(("/", "~")) else None
+
+
+def _module(name: str, code: Path) -> str | None:
+    """Return the file of a module of the code; None for one that is installed, or there."""
+    top = name.partition(".")[0]
+    path = name.replace(".", "/")
+    if not (code / top).is_dir() or (code / path).is_dir() or (code / f"{path}.py").is_file():
+        return None
+    return f"{path}.py"
+
+
+def _files(code: Path, suffix: str) -> list[str]:
+    """Return the files of a folder with this suffix, relative to it, without hidden folders; the first ones."""
+    found: list[str] = []
+    for path in code.rglob(f"*{suffix}"):
+        name = path.relative_to(code)
+        if not any(part.startswith((".", "__pycache__")) for part in name.parts) and path.is_file():
+            found.append(name.as_posix())
+        if len(found) >= _MOST_FILES:
+            break
+    return found
