@@ -1,4 +1,4 @@
-"""The commands ``aml-train data …``: list and transfer a workspace's data."""
+"""The commands ``aml-train data …``: list, transfer, copy and delete a workspace's data."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NO_REMOTE: Final = (
 
 @click.group()
 def data() -> None:
-    """List, upload and download data of a workspace.
+    """List, upload, download, copy and delete data of a workspace.
 
     \b
     Addresses:
@@ -70,6 +70,16 @@ def _place(project: ProjectOptions, text: str) -> Place:
     workspace = open_data(project)
     where = workspace.locate(address)
     return Place(storage=workspace.storage(where.datastore), path=where.path, address=text)
+
+
+def _writable(text: str) -> DatastorePath:
+    address = _remote(text)
+    if not isinstance(address, DatastorePath):
+        raise InvalidError(
+            f"{text!r} cannot be written to: only paths in a datastore can.",
+            hint="Write to azureml://datastores/NAME/paths/PATH, and register an asset with --name.",
+        )
+    return address
 
 
 @data.command("ls")
@@ -147,12 +157,7 @@ def upload(
         raise click.UsageError("--version and --type describe a data asset: which --name?")
     if address is None and name is None:
         raise InvalidError("Where to? Neither an address nor --name is given.", hint=_NO_REMOTE)
-    wanted = None if address is None else _remote(address)
-    if wanted is not None and not isinstance(wanted, DatastorePath):
-        raise InvalidError(
-            f"{address!r} cannot be written to: only paths in a datastore can.",
-            hint="Write to azureml://datastores/NAME/paths/PATH, and register an asset with --name.",
-        )
+    wanted = None if address is None else _writable(address)
     has_mltable = os.path.isfile(Path(source) / "MLTable")  # noqa: PTH113 - too long a name is no file
     asset_type(type_, single=os.path.isfile(source), has_mltable=has_mltable)  # noqa: PTH113
     workspace = open_data(project)
@@ -196,6 +201,43 @@ def download(address: str, local: str, project: ProjectOptions) -> None:
     """
     place = _place(project, address)
     moved("received", lambda tally: place.download(Path(local), tally, folder_wanted=local.endswith("/")))
+
+
+@data.command("cp")
+@click.argument("source")
+@click.argument("address")
+@target_options
+def cp(source: str, address: str, project: ProjectOptions) -> None:
+    """Copy data within a workspace; the data pass through this machine.
+
+    \b
+    aml-train data cp azureml:digits:3 azureml://datastores/workspaceblobstore/paths/digits/3/
+    aml-train data cp azureml://jobs/JOB/outputs/model azureml://datastores/workspaceblobstore/paths/model/
+    """
+    _writable(address)
+    read, written = _place(project, source), _place(project, address)
+    moved("copied", lambda tally: read.copy_to(written, tally))
+
+
+@data.command("rm")
+@click.argument("address")
+@target_options
+@click.option("-r", "--recursive", is_flag=True, help="Delete folders, too, with everything in them.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+def rm(address: str, project: ProjectOptions, *, recursive: bool, yes: bool) -> None:
+    """Delete files of a datastore, after a confirmation.
+
+    \b
+    aml-train data rm azureml://datastores/workspaceblobstore/paths/old.csv
+    aml-train data rm --recursive azureml://datastores/workspaceblobstore/paths/images/
+    """
+    _writable(address)
+    place = _place(project, address)
+    found = place.to_remove(recursive=recursive)
+    if not yes:
+        total = size(sum(entry.size for entry in found))
+        click.confirm(f"Delete {len(found):,} files ({total}) of {place.storage.place}?", abort=True, err=True)
+    moved("deleted", lambda tally: place.remove(found, tally))
 
 
 def moved(verb: str, work: Callable[[Any], _Result], *, quiet: bool = False) -> _Result:

@@ -29,7 +29,7 @@ _TASKS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "jobs": ("jobs", "List, show, follow, cancel, resubmit and download jobs."),
         "compare": ("compare", "Compare two jobs, models or files of metrics."),
         "report": ("report", "Write the report of a job as one HTML file, as Markdown or JSON."),
-        "data": ("data", "List, upload and download data of a workspace."),
+        "data": ("data", "List, upload, download, copy and delete data of a workspace."),
     },
     "Promote": {
         "model": ("model", "List, show, download and train again registered models, and trace their lineage."),

@@ -60,6 +60,8 @@ def start_emulator(
             _make_room(client, container, settings, listener)
             container = None
         if container is None:
+            if (served := emulator_info(settings)) is not None:
+                return served  # a plain process: `aml-emulator serve`
             if containers.image_id(client, settings) is None:
                 obtain_image(client, settings, listener)
             container = containers.create(client, settings)

@@ -1,4 +1,4 @@
-"""List, upload and download any number of files."""
+"""List, upload, download, copy and delete any number of files."""
 
 from __future__ import annotations
 
@@ -143,6 +143,48 @@ class Place:
         _transfer(
             ((entry, target / safe_relative(name) if into_folder else target) for name, entry in found.items),
             lambda transfer, entry, path: transfer.receive(entry, self.storage, path),
+            tally,
+        )
+
+    def copy_to(self, target: Place, tally: Tally) -> None:
+        """Copy a blob, a folder's contents, or a pattern's blobs, by this machine.
+
+        Raises:
+            InvalidError: it would be copied into itself.
+        """
+        target._check_no_wildcards()
+        found, own = self.find(), self.path.strip("/")
+        into_folder = not found.single or target.path.endswith("/") or not target.path
+        whole = target.folder + own.rpartition("/")[2] if into_folder else target.path.strip("/")
+        inside = (
+            whole == own if found.single else target.folder.startswith(select(self.path, literal=self.literal).prefix)
+        )
+        if inside and self.storage.place == target.storage.place:
+            raise InvalidError(f"{self.address} cannot be copied to {target.address}: one is inside the other.")
+        _transfer(
+            ((entry, whole if found.single else target.folder + relative) for relative, entry in found.items),
+            lambda transfer, entry, name: transfer.copy(entry, self.storage, name, target.storage),
+            tally,
+        )
+
+    def to_remove(self, *, recursive: bool) -> list[Entry]:
+        """Return the blobs that would be deleted: all that are meant; without *recursive*, no folder's contents.
+
+        Raises:
+            InvalidError: the path is a folder or a container, and *recursive* is not given.
+        """
+        found = self.find(direct=not recursive)
+        if not recursive and not found.single and not select(self.path, literal=self.literal).parts:
+            raise InvalidError(
+                f"{self.address} is a folder: nothing was deleted.", hint="Give --recursive to delete all of it."
+            )
+        return [entry for _, entry in found.items]
+
+    def remove(self, entries: Iterable[Entry], tally: Tally) -> None:
+        """Delete blobs."""
+        _transfer(
+            ((entry, None) for entry in entries),
+            lambda transfer, entry, _: transfer.delete(entry, self.storage),
             tally,
         )
 

@@ -195,6 +195,11 @@ class AzureBlobs:
                 content_settings=_settings(name, md5),
             )
 
+    def delete(self, name: str) -> None:
+        """Delete a blob with its snapshots."""
+        with self.translated(f"Deleting {name!r}"):
+            self.container.delete_blob(name, delete_snapshots="include")
+
     @contextlib.contextmanager
     def translated(self, what: str) -> Iterator[None]:
         """Turn the SDK's errors into ours, with place, answer and remedy."""

@@ -217,6 +217,21 @@ class Transfer:
             storage.upload(name, self._counted(blocks_of(file)), file.size, md5=md5)
         self.tally.add(sent_files=1)
 
+    def copy(self, entry: Entry, source: AzureBlobs, name: str, storage: AzureBlobs) -> None:
+        """Copy *entry* to the blob *name*, unless that has its size and checksum already."""
+        there = storage.find(name)
+        if there is not None and entry.md5 is not None and (there.size, there.md5) == (entry.size, entry.md5):
+            self.tally.add(same_files=1, same_bytes=entry.size)
+            return
+        with self._room(entry.size):
+            storage.upload(name, self._counted(source.chunks(entry)), entry.size, md5=entry.md5)
+        self.tally.add(sent_files=1)
+
+    def delete(self, entry: Entry, storage: AzureBlobs) -> None:
+        """Delete a blob."""
+        storage.delete(entry.name)
+        self.tally.add(sent_files=1, sent_bytes=entry.size)
+
     def receive(self, entry: Entry, source: AzureBlobs, path: Path) -> None:
         """Download *entry* as *path*, unless it is there; it gets its name when it is complete.
 

@@ -58,6 +58,20 @@ def test_an_asset_goes_up_is_listed_and_comes_down(two: TwoTargets, pictures: Pa
 
 
 @pytest.mark.full
+def test_data_are_copied_and_deleted_after_a_question(two: TwoTargets, pictures: Path) -> None:
+    two.run("upload", "pictures", f"{STORE}/old")
+    assert "copied 4 files (70.0 MB)" in two.run("cp", f"{STORE}/old", f"{STORE}/new/")
+    two.run("download", f"{STORE}/new", "new")
+    assert files(two.folder / "new") == files(pictures)
+    assert "is a folder: nothing was deleted" in two.run("rm", "-y", f"{STORE}/old", code=2)
+    assert "only paths in a datastore" in two.run("rm", "-y", "azureml:pictures:1", code=2)
+    assert "Delete 4 files (70.0 MB)" in two.run("rm", "-r", f"{STORE}/old", code=7)
+    two.run("rm", "-y", f"{STORE}/old/*.csv")
+    assert "deleted 3 files" in two.run("rm", "-r", "-y", f"{STORE}/old")
+    assert "There is nothing at" in two.run("ls", f"{STORE}/old", code=8)
+
+
+@pytest.mark.full
 def test_every_kind_of_credentials_serves_and_none_is_told(two: TwoTargets, pictures: Path) -> None:
     identity = json.loads((two.local.folder / "data" / "identity.json").read_text())
     account, key = identity["storage_account"], identity["storage_key"]

@@ -238,3 +238,29 @@ def test_links_outside_of_any_repository_lead_anywhere_but_to_the_kernel(tmp_pat
     (tmp_path / "data" / "env").symlink_to("/proc/self/environ")
     with pytest.raises(InvalidError, match="a file of the kernel"):
         list(walk(tmp_path / "data"))
+
+
+def test_copies() -> None:
+    storage = MemoryStorage().fill(["a/one", "a/two/three", "b"])
+    first, again = Tally(), Tally()
+    place(storage, "a").copy_to(place(storage, "x"), first)
+    place(storage, "a/").copy_to(place(storage, "x/"), again)
+    place(storage, "b").copy_to(place(storage, "y/"), Tally())
+    assert list(storage.contents()) == ["a/one", "a/two/three", "b", "x/one", "x/two/three", "y/b"]
+    assert (first.sent_files, again.sent_files, again.same_files) == (2, 0, 2)
+    for source, target in (("a", "a/b"), ("a/one", "a/one"), ("a/one", "a/")):
+        with pytest.raises(InvalidError, match="one is inside the other"):
+            place(storage, source).copy_to(place(storage, target), Tally())
+
+
+def test_removing() -> None:
+    storage = MemoryStorage().fill(["a/one", "a/two", "a/deep/three", "b"])
+    for folder in ("a", ""):
+        with pytest.raises(InvalidError, match="is a folder: nothing was deleted"):
+            place(storage, folder).to_remove(recursive=False)
+    for path, recursive in (("a/*", False), ("a", True)):
+        found = place(storage, path).to_remove(recursive=recursive)
+        place(storage, path).remove(found, Tally())
+    assert list(storage.contents()) == ["b"]
+    with pytest.raises(ServiceError, match="There is nothing at azureml://datastores/d/paths/a "):
+        place(storage, "a").to_remove(recursive=True)
