@@ -30,7 +30,7 @@ from aml_emulator.domain.environment_builds import EnvironmentBuilds
 from aml_emulator.domain.registry_tasks import RegistryTasks
 from aml_emulator.executor.fetch import guarded, why_unreachable
 from aml_emulator.executor.nodes import Fleet
-from aml_emulator.executor.shared import Shared, Slots
+from aml_emulator.executor.shared import Shared
 from aml_emulator.executor.spec import ExecutorSettings
 from aml_emulator.executor.task_runner import TaskRunner
 from aml_emulator.fronts import serve_application, start_fault_fronts, start_registry_fronts
@@ -168,7 +168,7 @@ async def _serve(
         micromamba_url=settings.micromamba_url,
         instance=identity.instance,
         outward=outward,
-        shared=Shared(slots=Slots(settings.max_jobs)),
+        shared=Shared(settings.max_jobs),
         container=container,
         hosts=(
             names_for_jobs(identity.location, blob_host=identity.blob_host, login_server=identity.login_server)

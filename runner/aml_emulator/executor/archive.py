@@ -151,48 +151,36 @@ class ChunkReader(io.RawIOBase):
         return size
 
 
-def capture(
-    chunks: Iterator[bytes],
-    *,
-    blobs: BlobStore,
-    target: Folder,
-    base: str = "",
-    on_file: Callable[[str, int], None],
-    skip: Callable[[str, tarfile.TarInfo], bool] = lambda _path, _member: False,
-) -> tuple[str, ...]:
-    """Store the files of a tar stream from the engine; return notes on omitted ones.
+@dataclass(kw_only=True)
+class Capture:
+    """Stores the files of a tar stream from the engine.
 
     Links to files of the same archive are stored as copies; links to anywhere else, anything that is neither file nor folder, and
     files whose names no blob can have, are left out. Empty folders have no counterpart in Blob storage.
 
-    Args:
-        chunks: the archive; its first component, the path's own name, is dropped.
+    Attributes:
         base: a folder below *target*; empty for *target* itself.
         on_file: called for every stored file with its path below *target* and its size.
         skip: returns for each member that is no folder, by its path, whether it is skipped.
-
-    Raises:
-        UnsafePathError: a member's name leads outside of the archive.
-        tarfile.TarError: the archive is damaged or cut short.
     """
-    return _Capture(blobs=blobs, target=target, base=base, on_file=on_file, skip=skip).run(chunks)
-
-
-@dataclass(kw_only=True)
-class _Capture:
-    """The state of one :func:`capture`."""
 
     blobs: BlobStore
     target: Folder
-    base: str
+    base: str = ""
     on_file: Callable[[str, int], None]
-    skip: Callable[[str, tarfile.TarInfo], bool]
+    skip: Callable[[str, tarfile.TarInfo], bool] = lambda _path, _member: False
     stored: dict[str, int] = field(default_factory=dict)
     links: list[tuple[str, str]] = field(default_factory=list)
     pending: deque[tuple[str, int, Future[None]]] = field(default_factory=deque)
     notes: list[str] = field(default_factory=list)
 
     def run(self, chunks: Iterator[bytes]) -> tuple[str, ...]:
+        """Store an archive, whose first component, the path's own name, is dropped; return notes on omitted files.
+
+        Raises:
+            UnsafePathError: a member's name leads outside of the archive.
+            tarfile.TarError: the archive is damaged or cut short.
+        """
         reader = io.BufferedReader(ChunkReader(chunks), buffer_size=1024 * 1024)
         with (
             ThreadPoolExecutor(PARALLEL, thread_name_prefix="store") as pool,

@@ -137,6 +137,7 @@ class ImageBuilder:
 
     def __init__(self, engine: Engine, blobs: BlobStore, settings: ExecutorSettings) -> None:
         self._engine = engine
+        self.images = engine.images
         self._blobs = blobs
         self._settings = settings
         self._lock = threading.Lock()
@@ -144,7 +145,7 @@ class ImageBuilder:
 
     def is_built(self, build: BuildSpec) -> bool:
         """Return whether the image exists."""
-        return self._engine.images.has(build.tag)
+        return self.images.has(build.tag)
 
     def build(self, build: BuildSpec, waiter: BuildWaiter) -> None:
         """Have the image built, or wait while another run builds it.
@@ -184,7 +185,7 @@ class ImageBuilder:
 
     def _run(self, build: BuildSpec, context: Iterator[bytes], waiter: BuildWaiter) -> None:
         with self._engine.build_network() as network:
-            output = self._engine.images.build(
+            output = self.images.build(
                 context,
                 tag=build.tag,
                 dockerfile=build.dockerfile if build.context is not None else "Dockerfile",
@@ -245,9 +246,9 @@ class ImageBuilder:
         if build.base is None or build.conda is None:
             raise BuildFailedError("The environment has neither a build context nor a conda file.")
         base = layout.engine_image(build.base, self._settings)
-        self._engine.images.ensure(base, go_on=waiter.go_on)
-        paths = tool_paths(self._engine.images.variable(base, "PATH"))
-        tool = self._engine.images.first_file(base, paths)
+        self.images.ensure(base, go_on=waiter.go_on)
+        paths = tool_paths(self.images.variable(base, "PATH"))
+        tool = self.images.first_file(base, paths)
         if tool is not None:
             waiter.log(f"The environment is made by {tool} of {build.base}\n")
             return build_files(base, build.conda, tool=tool)

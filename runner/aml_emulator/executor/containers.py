@@ -13,7 +13,7 @@ from typing import Final
 
 from aml_emulator.executor import archive, launch, ranks
 from aml_emulator.executor.engine import Engine, Exit, OutputStream
-from aml_emulator.executor.logs import OutputReader, resume
+from aml_emulator.executor.logs import OutputReader
 from aml_emulator.executor.shared import EngineFault, fault_text
 from aml_emulator.executor.spec import LOG_PATH, BlobStore, RunSink, RunSpec
 
@@ -235,22 +235,16 @@ class Logs:
         return sum(item.size for item in self._blobs.walk(place.container, place.name_of(path)))
 
     def resume(self, node: int, engine: Engine, container_id: str) -> OutputReader:
-        """Resume a node's main output; see :func:`aml_emulator.executor.logs.resume`."""
-        path, place = node_log(self._spec, node), self._spec.artifacts
-        if path not in self._reported and not self.stored(path):
-            return OutputReader(
-                engine.output(container_id, follow=True),
-                partial(self.append, path),
-                whole=lambda: engine.output(container_id, follow=False),
-            )
-        self._reported.add(path)
-        return resume(
-            engine,
-            container_id,
-            blobs=self._blobs,
-            container=place.container,
-            name=place.name_of(path),
-            append=partial(self.append, path),
+        """Resume a node's main output, after what is stored of it."""
+        path = node_log(self._spec, node)
+        skip = self.stored(path)
+        if skip:
+            self._reported.add(path)
+        return OutputReader(
+            engine.output(container_id, follow=True),
+            partial(self.append, path),
+            skip=skip,
+            whole=lambda: engine.output(container_id, follow=False),
         )
 
     def report(self) -> None:

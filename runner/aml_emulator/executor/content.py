@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from aml_emulator.executor import archive, launch, layout
-from aml_emulator.executor.archive import ContentError
+from aml_emulator.executor.archive import Capture, ContentError
 from aml_emulator.executor.layout import Layout, UnsafePathError
 from aml_emulator.executor.spec import BlobStore, InputSpec, RunSink, RunSpec
 
@@ -112,16 +112,15 @@ class Content:
         If two nodes have a file of one name, that of the later one of *nodes* stays.
 
         Raises:
-            UnsafePathError, tarfile.TarError: as :func:`aml_emulator.executor.archive.capture`.
+            UnsafePathError, tarfile.TarError: as :meth:`aml_emulator.executor.archive.Capture.run`.
         """
         for name in layout.CAPTURED_FOLDERS:
             for get in nodes:
                 stream = get(f"{self._plan.working_directory}/{name}")
                 if stream is not None:
                     place = self._spec.artifacts
-                    yield from archive.capture(
-                        stream, blobs=self._blobs, target=place, base=name, on_file=sink.artifact
-                    )
+                    found = Capture(blobs=self._blobs, target=place, base=name, on_file=sink.artifact)
+                    yield from found.run(stream)
         for item in self._spec.outputs:
             if item.mode != "Direct":
                 written = False
@@ -129,9 +128,8 @@ class Content:
                     stream = get(self._plan.output_path(item))
                     if stream is not None:
                         written = True
-                        yield from archive.capture(
-                            stream, blobs=self._blobs, target=item.location, on_file=_unrecorded
-                        )
+                        found = Capture(blobs=self._blobs, target=item.location, on_file=_unrecorded)
+                        yield from found.run(stream)
                 if not written:
                     yield f"The output {item.name} was not written by the job."
                     continue
@@ -152,13 +150,13 @@ class Content:
                 seen: set[str] = set()
                 stream = get(self._plan.input_path(item))
                 if stream is not None:
-                    notes += archive.capture(
-                        stream,
+                    found = Capture(
                         blobs=self._blobs,
                         target=item.location,
                         on_file=lambda path, _size, changed=changed: changed.add(path),  # type: ignore[misc]
                         skip=lambda path, member, seen=seen: _unchanged(path, member, seen),  # type: ignore[misc]
                     )
+                    notes += found.run(stream)
                 kept = kept & seen
             if item.name not in self._placed:
                 notes.append(

@@ -11,7 +11,7 @@ import logging
 import secrets
 import tarfile
 import threading
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -20,16 +20,16 @@ from docker.types import DeviceRequest, LogConfig
 
 from aml_emulator.executor.archive import ChunkReader
 from aml_emulator.executor.images import Images
+from aml_emulator.executor.layout import EMULATOR_HOST
 from aml_emulator.executor.shared import (
     INSTANCE_LABEL,
     NODE_LABEL,
     RUN_LABEL,
-    Clients,
     EngineFault,
-    Shared,
     fault_text,
     labels,
 )
+from aml_emulator.executor.spec import ExecutorSettings
 
 logger = logging.getLogger(__name__)
 
@@ -102,34 +102,19 @@ class Engine:
     """One Docker engine, on behalf of one emulator.
 
     Args:
-        instance: the emulator's identity, for the labels.
-        container: the emulator's own container, to be joined to the jobs' networks; None for a plain process.
-        emulator_alias: the emulator's name on those networks.
-        hosts: its further names there.
-        shared: what it shares with those of other workspaces.
+        settings: the emulator's identity, for the labels; its own container, to be joined to the jobs' networks; and its
+            names there.
     """
 
-    def __init__(
-        self,
-        *,
-        instance: str,
-        container: str | None,
-        emulator_alias: str,
-        hosts: Sequence[str] = (),
-        shared: Shared | None = None,
-    ) -> None:
-        self._instance = instance
-        self._shared = shared
-        clients = Clients() if shared is None else shared.clients
-        self._own = {"label": [f"{INSTANCE_LABEL}={instance}"]}
-        self._container = container
-        self._alias = emulator_alias
-        self._names = [emulator_alias, *hosts]
-        self._client = clients.engine
-        self._pinger = clients.pinger
-        self._api = self._client.api
-        self.images = Images(self._client, instance)
-        self._init = True
+    def __init__(self, settings: ExecutorSettings) -> None:
+        self._instance = settings.instance
+        self._own = {"label": [f"{INSTANCE_LABEL}={settings.instance}"]}
+        self._container = settings.container
+        self._names = [EMULATOR_HOST, *settings.hosts]
+        client = settings.shared.engine
+        self._pinger = settings.shared.pinger
+        self._api = client.api
+        self.images = Images(client, settings.instance)
         self._machine: dict[str, Any] | None = None
         self._lock = threading.Lock()
 
@@ -139,12 +124,6 @@ class Engine:
             return bool(self._pinger.ping())
         except EngineFault:
             return False
-
-    def close(self) -> None:
-        """Close the idle connections, if no one else uses them."""
-        if self._shared is None:
-            self._client.close()
-            self._pinger.close()
 
     def create_network(self, run_id: str) -> Network:
         """Create the run's network with the emulator on it; one after a crash is replaced.
@@ -163,7 +142,7 @@ class Engine:
         try:
             if self._container is not None:
                 self._api.connect_container_to_network(self._container, network_id, aliases=self._names)
-                return Network(id=network_id, emulator_host=self._alias)
+                return Network(id=network_id, emulator_host=EMULATOR_HOST)
             config = self._api.inspect_network(network_id)["IPAM"]["Config"][0]
             return Network(id=network_id, emulator_host=str(config["Gateway"]))
         except BaseException:
@@ -221,7 +200,7 @@ class Engine:
         options = {"shm_size": DEFAULT_SHM_BYTES if shm_bytes is None else shm_bytes, **(host_options or {})}
         host = self._api.create_host_config(
             network_mode=network.id,
-            init=self._init or None,
+            init=True,
             # The engine's log is read again after a restart of the emulator; not every log driver can be read.
             log_config=LogConfig(type=LogConfig.types.JSON),
             device_requests=[DeviceRequest(count=-1, capabilities=[["gpu"]])] if self.has_gpus() else None,
@@ -276,18 +255,8 @@ class Engine:
             self._api.remove_volume(name)
 
     def start(self, container_id: str) -> None:
-        """Start the container.
-
-        Raises:
-            InitMissingError: the engine has no docker-init; create the container again without it.
-        """
-        try:
-            self._api.start(container_id)
-        except APIError as error:
-            if self._init and "docker-init" in fault_text(error):
-                self._init = False
-                raise InitMissingError(fault_text(error)) from error
-            raise
+        """Start the container."""
+        self._api.start(container_id)
 
     def put(self, container_id: str, archive: Iterator[bytes]) -> None:
         """Extract a tar stream at the container's root."""
@@ -451,7 +420,3 @@ def _removing(kind: str, name: str) -> Iterator[None]:
     except EngineFault as error:
         if "already in progress" not in fault_text(error):
             logger.warning("%s %s could not be removed: %s", kind, name, fault_text(error))
-
-
-class InitMissingError(Exception):
-    """The engine has no init process for a container that needs one."""

@@ -15,7 +15,7 @@ from aml_emulator.executor import layout, ranks
 from aml_emulator.executor.build import BUILD_LOG_PATH, BuildFailedError, BuildWaiter, ImageBuilder
 from aml_emulator.executor.containers import ContainerExit, Containers, Logs, followed, go_again
 from aml_emulator.executor.content import Content
-from aml_emulator.executor.engine import Engine, InitMissingError
+from aml_emulator.executor.engine import Engine
 from aml_emulator.executor.images import BuildOutput, ImageUnavailableError
 from aml_emulator.executor.logs import LogPump, OutputReader
 from aml_emulator.executor.reporting import report_until_stored
@@ -228,7 +228,7 @@ class JobExecution:
 
     def _started(self, image: str) -> Containers:
         """Create and start the containers."""
-        start = Start(
+        return Start(
             spec=self.spec,
             engine=self._engine,
             settings=self._settings,
@@ -237,13 +237,7 @@ class JobExecution:
             note=self._note,
             go_on=self._go_on,
             remember=self._followed,
-        )
-        try:
-            return start.start(image)
-        except InitMissingError:
-            logger.info("The engine has no docker-init; jobs run without an init process")
-            self._undo()
-            return start.start(image)
+        ).start(image)
 
     def _status(self, word: str) -> None:
         self._check_left_behind()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 
-from aml_emulator.executor.engine import Engine, OutputStream
+from aml_emulator.executor.engine import OutputStream
 from aml_emulator.executor.shared import EngineFault
-from aml_emulator.executor.spec import BlobStore
 
 logger = logging.getLogger(__name__)
 
@@ -131,25 +129,6 @@ class LogPump:
             earliest = time.monotonic() + flush_interval(blocks)
 
 
-def stored_prefix(stored: Iterable[bytes], output: Iterator[bytes]) -> int | None:
-    """Return the length of the log *stored* if *output* begins with it, else None.
-
-    Both are read in chunks of any size, and no more of *output* than is needed.
-    """
-    ours, length = hashlib.sha256(), 0
-    for chunk in stored:
-        ours.update(chunk)
-        length += len(chunk)
-    theirs, left = hashlib.sha256(), length
-    while left > 0:
-        part = next(output, None)
-        if part is None:
-            return None
-        theirs.update(part[:left])
-        left -= len(part)
-    return length if ours.digest() == theirs.digest() else None
-
-
 class OutputReader:
     """Reads a container's output in a thread and stores it as one append blob.
 
@@ -202,28 +181,3 @@ class OutputReader:
             logger.warning("The output of a container was interrupted: %s", error)
         finally:
             self._stream.close()
-
-
-def resume(
-    engine: Engine, container_id: str, *, blobs: BlobStore, container: str, name: str, append: Callable[[bytes], None]
-) -> OutputReader:
-    """Resume the output of a container whose log *name* may be stored in part.
-
-    The log is continued if it is the beginning of the engine's output, and written again if not.
-    """
-    append(b"")
-    sofar = engine.output(container_id, follow=False)
-    try:
-        skip = stored_prefix(blobs.read(container, name), iter(sofar))
-    finally:
-        sofar.close()
-    if skip is None:
-        logger.info("The log %s is written again", name)
-        blobs.delete_prefix(container, name)
-        append(b"")
-    return OutputReader(
-        engine.output(container_id, follow=True),
-        append,
-        skip=skip or 0,
-        whole=lambda: engine.output(container_id, follow=False),
-    )

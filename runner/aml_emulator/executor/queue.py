@@ -10,9 +10,7 @@ from functools import partial
 from aml_emulator.executor.build import ImageBuilder
 from aml_emulator.executor.engine import Engine
 from aml_emulator.executor.execution import JobExecution, StopReason, has_begun
-from aml_emulator.executor.layout import EMULATOR_HOST
 from aml_emulator.executor.nodes import Fleet
-from aml_emulator.executor.shared import Slots
 from aml_emulator.executor.spec import BlobStore, Ending, ExecutorSettings, RunError, RunSpec, SinkFor
 
 logger = logging.getLogger(__name__)
@@ -36,14 +34,8 @@ class JobQueue:
         self._blobs = blobs
         self._settings = settings
         self._sink_for = sink_for
-        self._engine = Engine(
-            instance=settings.instance,
-            container=settings.container,
-            emulator_alias=EMULATOR_HOST,
-            hosts=settings.hosts,
-            shared=settings.shared,
-        )
-        self._slots = Slots(settings.max_jobs) if settings.shared is None else settings.shared.slots
+        self._engine = Engine(settings)
+        self._slots = settings.shared.slots
         self._slots.watch(self, self.wake)
         self._builder = ImageBuilder(self._engine, blobs, settings)
         self._lock = threading.Lock()
@@ -149,7 +141,6 @@ class JobQueue:
                 self._timer.cancel()
         for run in running:
             run.leave_behind()
-        self._engine.close()
 
     def _run(self, spec: RunSpec) -> JobExecution:
         return JobExecution(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
@@ -116,35 +115,22 @@ class Slots:
             self._waiting.pop(owner, None)
 
 
-class Clients:
-    """The connections to the engine, made when they are first needed."""
+class Shared:
+    """What the queues of one emulator share: the places for running jobs, and the connections to the engine.
+
+    Args:
+        max_jobs: how many places there are.
+    """
+
+    def __init__(self, max_jobs: int) -> None:
+        self.slots = Slots(max_jobs)
 
     @cached_property
     def engine(self) -> docker.DockerClient:
-        """The client of ordinary requests."""
-
+        """The client of ordinary requests, made when it is first needed."""
         return docker.DockerClient.from_env(timeout=ENGINE_SECONDS, max_pool_size=64)
 
     @cached_property
     def pinger(self) -> docker.DockerClient:
-        """The client of requests that do not wait for long: pings and samples."""
-
+        """The client of pings, which do not wait for long."""
         return docker.DockerClient.from_env(timeout=PING_SECONDS, max_pool_size=64)
-
-    def close(self) -> None:
-        """Close the idle connections."""
-        for name in ("engine", "pinger"):
-            if name in vars(self):
-                vars(self)[name].close()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shared:
-    """The objects that the queues of one emulator share.
-
-    Attributes:
-        slots: the places for running jobs.
-    """
-
-    slots: Slots
-    clients: Clients = field(default_factory=Clients)

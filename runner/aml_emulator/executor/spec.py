@@ -10,14 +10,11 @@ import dataclasses
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import IO, Any, Final, Literal, Protocol
 
 from aml_emulator.executor.launch import Launcher
-from aml_emulator.executor.shared import JOB_PROCESSES
+from aml_emulator.executor.shared import JOB_PROCESSES, Shared
 from aml_emulator.network.hosts import Outward
-
-if TYPE_CHECKING:
-    from aml_emulator.executor.shared import Shared
 
 InputKind = Literal["literal", "uri_file", "uri_folder", "mltable", "mlflow_model", "custom_model", "triton_model"]
 """How an input was declared: a literal has a value, everything else a location."""
@@ -306,7 +303,7 @@ class ExecutorSettings:
         fuse: whether jobs may mount file systems.
         job_memory: the most memory of a job's node in bytes; None for most of the machine's.
         job_processes: the most processes and threads of a job's node.
-        shared: what this workspace's queue shares with others; None if there are none.
+        shared: what this workspace's queue shares with others.
     """
 
     max_jobs: int
@@ -323,4 +320,4 @@ class ExecutorSettings:
     fuse: bool = False
     job_memory: int | None = None
     job_processes: int = JOB_PROCESSES
-    shared: Shared | None = field(default=None, repr=False)
+    shared: Shared = field(repr=False)

@@ -87,7 +87,6 @@ class Start:
 
         Raises:
             RunFailedError: by what the job's own specification says.
-            InitMissingError: the engine has no init process for containers.
         """
         self.go_on()
         with self._user_errors():

@@ -17,13 +17,14 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import IO, Any, Final, Literal, Protocol
 
 from aml_emulator.executor.build import BuildFailedError, BuildWaiter, ImageBuilder, for_engine, ignore_rules
 from aml_emulator.executor.buildkit import PlainTrace, TraceError
 from aml_emulator.executor.engine import Engine
 from aml_emulator.executor.images import BuildOutput, Images, status_line
-from aml_emulator.executor.layout import EMULATOR_HOST, engine_image
+from aml_emulator.executor.layout import engine_image
 from aml_emulator.executor.reporting import report_until_stored
 from aml_emulator.executor.shared import EngineFault, fault_text
 from aml_emulator.executor.spec import BlobStore, BuildSpec, ExecutorSettings, Folder
@@ -102,7 +103,6 @@ class TaskRunner:
         self._settings = settings
         self._slots = threading.Semaphore(_AT_ONCE)
         self._tasks: dict[str, _Task] = {}
-        self._made: tuple[Engine, ImageBuilder] | None = None
         self._lock = threading.Lock()
         self._closed = threading.Event()
 
@@ -151,8 +151,6 @@ class TaskRunner:
         self._closed.set()
         for task in list(self._tasks.values()):
             task.stop("Error")
-        if self._made is not None:
-            self._made[0].close()
 
     def _work(self, task: _Task, timeout: float, run: Callable[[_Task, _Images], None]) -> None:
         ending: TaskEnding = "Error"
@@ -191,7 +189,7 @@ class TaskRunner:
     def _build_environment(self, task: _Task, build: BuildSpec, image: str, images: _Images) -> None:
         name = f"{self._settings.registry_login_server}/{image}:{build.tag.rpartition(':')[2]}"
         try:
-            self._engine[1].build(build, BuildWaiter(log=task.sink.log, go_on=task.go_on, hold=task.hold))
+            self._builder.build(build, BuildWaiter(log=task.sink.log, go_on=task.go_on, hold=task.hold))
         except (BuildFailedError, *EngineFault) as error:
             raise TaskFailedError(fault_text(error)) from error
         self._images.tag(build.tag, engine_image(name, self._settings))
@@ -226,20 +224,13 @@ class TaskRunner:
                 for name in dict.fromkeys(built):
                     self._images.remove(name)
 
-    @property
-    def _engine(self) -> tuple[Engine, ImageBuilder]:
-        with self._lock:
-            if self._made is None:
-                settings = self._settings
-                engine = Engine(
-                    instance=settings.instance, container=settings.container, emulator_alias=EMULATOR_HOST
-                )
-                self._made = engine, ImageBuilder(engine, self._blobs, settings)
-            return self._made
+    @cached_property
+    def _builder(self) -> ImageBuilder:
+        return ImageBuilder(Engine(self._settings), self._blobs, self._settings)
 
     @property
     def _images(self) -> Images:
-        return self._engine[0].images
+        return self._builder.images
 
     def _build(self, task: _Task, spec: TaskSpec, step: BuildStep, archive: IO[bytes]) -> list[str]:
         tags = [engine_image(tag, self._settings) for tag in step.tags] or [

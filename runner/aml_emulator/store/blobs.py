@@ -8,7 +8,6 @@ those of Azure Blob Storage: https://learn.microsoft.com/rest/api/storageservice
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -27,18 +26,8 @@ from requests.adapters import HTTPAdapter
 APPEND_BLOCK_BYTES = 4 * 1024 * 1024
 """The largest block that Append Block takes."""
 
-APPENDING_THREADS = 2
-"""How many threads append at once. Every job has one, and while dozens wait for the interpreter, all requests wait among them."""
-
 POOLED_CONNECTIONS = 32
 """Connections kept open to the store; more callers than this at once open further ones."""
-
-PLAIN_HOURS = 24.0
-"""The lifetime of a container's signature for plain requests; it is renewed at half of it."""
-
-PLAIN_HEADERS = {"Content-Type": "application/octet-stream", "x-ms-version": "2021-12-02"}
-
-REQUEST_SECONDS = 60.0
 
 CLOCK_SKEW = timedelta(minutes=15)
 """A SAS is valid from this long ago, for clients whose clock runs behind."""
@@ -88,8 +77,6 @@ class Blobs:
         self._endpoint = endpoint
         self._ca_file = ca_file
         self._clock = clock
-        self._appending = threading.BoundedSemaphore(APPENDING_THREADS)
-        self._plain_queries: dict[str, tuple[float, str]] = {}
 
     @cached_property
     def _session(self) -> requests.Session:
@@ -194,47 +181,11 @@ class Blobs:
 
         Empty *data* only creates it.
         """
-        with self._appending:
-            if not data:
-                self._create_append(self._blob(container, name))
-            for at in range(0, len(data), APPEND_BLOCK_BYTES):
-                block = data[at : at + APPEND_BLOCK_BYTES]
-                if not self._appended(container, name, block):
-                    self._append(self._blob(container, name), block)
-
-    def _appended(self, container: str, name: str, block: bytes) -> bool:
-        """Append with one plain request; return whether the store says that it did.
-
-        Jobs append several times a second each.
-        """
-        return self._plain("PUT", container, name, "comp=appendblock&", block) == 201
-
-    def _plain(self, method: str, container: str, name: str, query: str = "", data: bytes = b"") -> int | None:
-        """Send one plain request; return its status, None without an answer.
-
-        The SDK takes twice the processor's time of it. A request that fails is repeated by the SDK, which repeats its own, too,
-        and knows all other answers.
-        """
-        try:
-            answer = self._session.request(
-                method,
-                f"{self._endpoint}/{container}/{quote(name, safe='/~')}?{query}{self._plain_query(container)}",
-                data=data,
-                headers=PLAIN_HEADERS,
-                timeout=REQUEST_SECONDS,
-            )
-        except requests.RequestException:
-            return None
-        return answer.status_code
-
-    def _plain_query(self, container: str) -> str:
-        """Return a signature to append to and delete any blob of a container, as a query."""
-        now = self._clock()
-        renewed, query = self._plain_queries.get(container, (now, ""))
-        if not query or abs(now - renewed) > PLAIN_HOURS / 2 * 3600:
-            query = self._container_query(container, permissions="ad", hours=PLAIN_HOURS)
-            self._plain_queries[container] = now, query
-        return query
+        blob = self._blob(container, name)
+        if not data:
+            self._create_append(blob)
+        for at in range(0, len(data), APPEND_BLOCK_BYTES):
+            self._append(blob, data[at : at + APPEND_BLOCK_BYTES])
 
     def _append(self, blob: Any, block: bytes) -> None:
         try:
@@ -256,10 +207,8 @@ class Blobs:
         entries = list(self.walk(container, prefix))
         for entry in entries:
             name = folder + entry.name if entry.name else folder.rstrip("/")
-            if self._plain("DELETE", container, name) != 202:
-                # Its answer may have been lost after the deletion.
-                with contextlib.suppress(ResourceNotFoundError):
-                    self._blob(container, name).delete_blob()
+            with contextlib.suppress(ResourceNotFoundError):
+                self._blob(container, name).delete_blob()
         return entries
 
     def sas_url(self, container: str, name: str, *, permissions: str = "r", hours: float = 24) -> str:
@@ -282,17 +231,14 @@ class Blobs:
 
     def container_sas_url(self, container: str, *, permissions: str = "rcwl", hours: float = 24) -> str:
         """Return a signed URL of a whole container; see `sas_url`."""
-        return f"{self.url(container)}?{self._container_query(container, permissions=permissions, hours=hours)}"
-
-    def _container_query(self, container: str, *, permissions: str, hours: float) -> str:
-        query: str = generate_container_sas(
+        query = generate_container_sas(
             account_name=self.account,
             container_name=container,
             account_key=self._key,
             permission=permissions,
             **self._validity(hours),
         )
-        return query
+        return f"{self.url(container)}?{query}"
 
     def url(self, container: str, name: str = "") -> str:
         """Return the address of a container or blob without a credential."""

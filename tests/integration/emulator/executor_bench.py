@@ -15,7 +15,7 @@ import pytest
 from docker.models.containers import Container
 
 from aml_emulator.executor.queue import JobQueue
-from aml_emulator.executor.shared import INSTANCE_LABEL, RUN_LABEL
+from aml_emulator.executor.shared import INSTANCE_LABEL, RUN_LABEL, Shared
 from aml_emulator.executor.spec import LOG_PATH, ExecutorSettings, Folder, RunSpec
 from tests.support.fake_executor import HANGING_SECONDS, MemoryBlobs, RecordingSink
 
@@ -70,7 +70,7 @@ def make_bench(engine: docker.DockerClient) -> Iterator[Callable[..., Bench]]:
 
     def make(*, max_jobs: int = 2, of: Bench | None = None, **more: Any) -> Bench:
         settings = (
-            of.settings
+            dataclasses.replace(of.settings, shared=Shared(max_jobs))
             if of
             else ExecutorSettings(
                 max_jobs=max_jobs,
@@ -79,6 +79,7 @@ def make_bench(engine: docker.DockerClient) -> Iterator[Callable[..., Bench]]:
                 registry_login_server="amllocal.azurecr.io",
                 registry_engine_name="localhost:7381",
                 instance=secrets.token_hex(8),
+                shared=Shared(max_jobs),
                 **more,
             )
         )

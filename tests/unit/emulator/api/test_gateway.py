@@ -18,6 +18,7 @@ from aml_emulator.context import Context
 from aml_emulator.domain.clusters import create_default_cluster
 from aml_emulator.domain.jobs.service import JobService
 from aml_emulator.domain.workspace import ShownStates
+from aml_emulator.executor.shared import Shared
 from aml_emulator.executor.spec import ExecutorSettings
 from aml_emulator.gateway import Gateway
 from aml_emulator.identity.identity import Identity, WorkspaceNames
@@ -28,7 +29,13 @@ from tests.unit.emulator.parts import IDENTITY, WS, Answer, IdleRunner, Service,
 
 OTHER = WS.replace("workspaces/local", "workspaces/other")
 SETTINGS = ExecutorSettings(
-    max_jobs=2, proxy_port=1, ca_bundle=b"", registry_login_server="r", registry_engine_name="r", instance="i"
+    max_jobs=2,
+    proxy_port=1,
+    ca_bundle=b"",
+    registry_login_server="r",
+    registry_engine_name="r",
+    instance="i",
+    shared=Shared(2),
 )
 
 

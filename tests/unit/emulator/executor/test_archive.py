@@ -38,10 +38,10 @@ def captured(
     *members: tuple[tarfile.TarInfo, bytes], base: str = ""
 ) -> tuple[MemoryBlobs, dict[str, int], list[str]]:
     blobs, files = MemoryBlobs(), {}
-    notes = archive.capture(
-        tar(*members), blobs=blobs, target=TARGET, base=base, on_file=lambda path, size: files.update({path: size})
+    made = archive.Capture(
+        blobs=blobs, target=TARGET, base=base, on_file=lambda path, size: files.update({path: size})
     )
-    return blobs, files, list(notes)
+    return blobs, files, list(made.run(tar(*members)))
 
 
 def test_content_that_is_not_there_or_not_as_announced_is_told() -> None:

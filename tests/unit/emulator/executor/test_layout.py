@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from aml_emulator.executor import layout
+from aml_emulator.executor.shared import Shared
 from aml_emulator.executor.spec import ExecutorSettings, Folder, InputSpec, OutputSpec, RunSpec
 
 SETTINGS = ExecutorSettings(
     max_jobs=1,
+    shared=Shared(1),
     proxy_port=7380,
     ca_bundle=b"",
     registry_login_server="amllocal.azurecr.io",
