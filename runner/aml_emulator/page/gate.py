@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from aml_emulator.context import Context
@@ -28,7 +28,7 @@ VERDICTS: Final = 50
 """Branches that are listed."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Rule:
     """A rule of the gate, with its words as they are shown."""
 
@@ -75,18 +75,11 @@ def gate_of_run(context: Context, run: Run) -> Gate | None:
     if TAG_GATE not in run.tags and not verdicts:
         return None
     made = Gate(word=run.tags.get(TAG_GATE, ""), baseline=run.tags.get(TAG_BASELINE, ""), verdicts=verdicts)
-    for name, version in reversed(context.store.browse.models_of(run.id)):
-        model = context.store.assets.version("models", name, version)
+    for one in context.store.listing.models([run.id])[run.id]:
+        model = context.store.assets.version("models", one.name, one.version)
         rules, more = rules_of(texts(model.properties.get("tags"))) if model else ((), "")
         if rules:
-            return Gate(
-                word=made.word,
-                baseline=made.baseline,
-                verdicts=made.verdicts,
-                rules=rules,
-                more=more,
-                model=(name, version),
-            )
+            return replace(made, rules=rules, more=more, model=(one.name, one.version))
     return made
 
 
@@ -102,18 +95,10 @@ def rules_of(tags: Mapping[str, str]) -> tuple[tuple[Rule, ...], str]:
     """Return the rules in a model version's tags, and what is said of further ones."""
     found: list[Rule] = []
     more = ""
-    for entry in _list(tags.get(TAG_RULES, "")):
+    for entry in _json(tags.get(TAG_RULES, ""), list) or []:
         if isinstance(entry, list) and len(entry) == 5:
             metric, rule, value, limit, verdict = entry
-            found.append(
-                Rule(
-                    metric=str(metric),
-                    text=str(rule),
-                    value=_number(value),
-                    limit=_number(limit),
-                    verdict=str(verdict),
-                )
-            )
+            found.append(Rule(str(metric), str(rule), _number(value), _number(limit), str(verdict)))
         elif isinstance(entry, str):
             more = entry
     return tuple(found), more
@@ -130,7 +115,7 @@ def _verdicts(tags: Mapping[str, str]) -> tuple[BranchVerdict, ...]:
     for tag, value in tags.items():
         if not tag.startswith(TAG_VERDICT):
             continue
-        given = _object(value)
+        given = _json(value, dict) or {}
         known = {name: str(given.get(name) or "") for name in ("at", "commit", "repository", "configuration")}
         found.append(
             BranchVerdict(branch=tag.removeprefix(TAG_VERDICT), word=str(given.get("gate") or "unreadable"), **known)
@@ -147,18 +132,10 @@ def _number(value: Any) -> str:
     )
 
 
-def _list(value: str) -> list[Any]:
-    found = _json(value)
-    return found if isinstance(found, list) else []
-
-
-def _object(value: str) -> dict[str, Any]:
-    found = _json(value)
-    return found if isinstance(found, dict) else {}
-
-
-def _json(value: str) -> Any:
+def _json(value: str, kind: type) -> Any:
+    """Return the value of a tag, None if it is nothing of that kind."""
     try:
-        return json.loads(value)
+        found = json.loads(value)
     except (ValueError, RecursionError):
         return None
+    return found if isinstance(found, kind) else None

@@ -11,7 +11,8 @@ from aml_emulator.context import Context
 from aml_emulator.page.charts import text
 from aml_emulator.page.runs import lasted_of
 from aml_emulator.page.view import Document, Paging, link
-from aml_emulator.store.listing import ModelLine, RunFilter, RunLine
+from aml_emulator.store.listing import ModelLine, RunFilter
+from aml_emulator.store.runs import Run
 
 PAGE: Final = 50
 METRICS: Final = 8
@@ -54,7 +55,7 @@ class Column:
 class Row:
     """A run with its duration, its models and the chosen metrics."""
 
-    run: RunLine
+    run: Run
     lasted: str
     models: Sequence[ModelLine]
     metrics: Sequence[str]
@@ -105,14 +106,14 @@ class RunList:
                 "paging": Paging(page=number, size=PAGE, total=total),
                 "asked": asked,
                 "filtered": any(asked[name] for name in ("experiment", "status", "branch", "text")),
-                "experiments": self._store.experiments(),
+                "experiments": sorted((one.name for one in self._context.store.runs.experiments()), key=str.lower),
                 "statuses": self._store.statuses(),
                 "branches": self._store.branches(),
                 "keys": self._store.metric_keys(),
             },
         )
 
-    def _rows(self, runs: Sequence[RunLine], metrics: Sequence[str]) -> list[Row]:
+    def _rows(self, runs: Sequence[Run], metrics: Sequence[str]) -> list[Row]:
         ids = [run.id for run in runs]
         models = self._store.models(ids)
         values = [self._store.metric(ids, key) for key in metrics]

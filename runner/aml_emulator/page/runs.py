@@ -105,7 +105,7 @@ class RunPages:
                 "reuses": run.properties.get(REUSED_RUN, ""),
                 "hyperparameters": hyperparameters_of(run),
                 **self._children(run, call),
-                "models": self._store.browse.models_of(run.id),
+                "models": self._store.listing.models([run.id])[run.id],
                 "gate": gate_of_run(self._context, run),
                 "words": WORDS,
             },

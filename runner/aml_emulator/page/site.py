@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from starlette.datastructures import Headers, QueryParams
 from aml_emulator.api.errors import ServiceError, service_error
 from aml_emulator.api.routing import Call, Route, Router
 from aml_emulator.context import Context
-from aml_emulator.domain.errors import DomainError
+from aml_emulator.domain.errors import DomainError, NotFoundError
 from aml_emulator.network.heads import Head, is_foreign
 from aml_emulator.network.proxy import PAGE_PATH
 from aml_emulator.page import view
@@ -77,17 +77,6 @@ STATIC = {
 HTML = "text/html; charset=utf-8"
 
 
-class _NoPageError(Exception):
-    """A path that leads to no page and no file."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Answer:
-    status: int
-    content: Content
-    headers: tuple[tuple[str, str], ...] = ()
-
-
 class Site:
     """Answers what a browser asks for at ``/ui/``.
 
@@ -126,14 +115,14 @@ class Site:
         await self._send(head, writer, self._failure(status, message))
 
     @staticmethod
-    async def _send(head: Head, writer: asyncio.StreamWriter, answer: _Answer) -> None:
-        content, body = answer.content, answer.content.body
-        headers = [*HEADERS, ("Content-Type", content.type), ("Cache-Control", content.cache), *answer.headers]
+    async def _send(head: Head, writer: asyncio.StreamWriter, content: Content) -> None:
+        body = content.body
+        headers = [*HEADERS, ("Content-Type", content.type), ("Cache-Control", content.cache)]
         length = len(body) if content.length is None and isinstance(body, bytes) else content.length
         if length is not None:
             headers.append(("Content-Length", str(length)))
         headers += [*content.headers, ("Connection", "close")]
-        lines = [f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}"]
+        lines = [f"HTTP/1.1 {content.status} {HTTPStatus(content.status).phrase}"]
         lines += [f"{name}: {value}" for name, value in headers]
         writer.write("\r\n".join([*lines, "", ""]).encode("latin-1", "replace"))
         if head.method != "HEAD":
@@ -145,23 +134,21 @@ class Site:
                     await writer.drain()
         await writer.drain()
 
-    def answer(self, head: Head) -> _Answer:
+    def answer(self, head: Head) -> Content:
         """Return the answer to one request."""
         refused = refusal(head, self._names)
         if refused is not None:
             logger.warning("REFUSED: %s %s: %s", head.method, head.target.partition("?")[0], refused[1])
             allowed = (("Allow", ", ".join(METHODS)),) if refused[0] == HTTPStatus.METHOD_NOT_ALLOWED else ()
-            return _Answer(status=refused[0], content=_text(refused[1]), headers=allowed)
+            return _text(refused[0], refused[1], *allowed)
         path, _, query = head.target.partition("?")
         if not path.startswith(PAGE_PATH):
             goal = f"{PAGE_PATH}static/icon.svg" if path == "/favicon.ico" else PAGE_PATH
-            return _Answer(status=HTTPStatus.FOUND, content=_text(""), headers=(("Location", goal),))
+            return _text(HTTPStatus.FOUND, "", ("Location", goal))
         try:
-            return _Answer(status=HTTPStatus.OK, content=self._content(head, path, query))
+            return self._content(head, path, query)
         except DomainError as error:
             return self._failure(service_error(error).status, error.message)
-        except _NoPageError as error:
-            return self._failure(HTTPStatus.NOT_FOUND, str(error))
         except Exception:
             # The boundary of the page: logged whole, answered in short.
             logger.exception("%s %s failed", head.method, path)
@@ -172,7 +159,7 @@ class Site:
     def _content(self, head: Head, path: str, query: str) -> Content:
         found = self._router.find(head.method, path)
         if found is None:
-            raise _NoPageError("There is no such page.")
+            raise NotFoundError(path, message="There is no such page.")
         route, params = found
         made: Document | Content = route.handler(
             Call(
@@ -195,11 +182,11 @@ class Site:
         hidden = self._hide(content.body.decode("utf-8", "replace")).encode("utf-8")
         return replace(content, body=hidden)
 
-    def _failure(self, status: int, message: str) -> _Answer:
+    def _failure(self, status: int, message: str) -> Content:
         document = Document(
             template="error.html", title="Not to be shown", values={"message": message, "status": status}
         )
-        return _Answer(status=status, content=self._render(document))
+        return replace(self._render(document), status=status)
 
     def _render(self, document: Document) -> Content:
         values: dict[str, Any] = {
@@ -232,12 +219,12 @@ class Site:
     def _static(self, call: Call) -> Content:
         name = call.params["file"]
         if name not in STATIC:
-            raise _NoPageError("There is no such file.")
+            raise NotFoundError(name, message="There is no such file.")
         return Content(type=STATIC[name], body=(FOLDER / "static" / name).read_bytes(), cache="max-age=60")
 
 
-def _text(text: str) -> Content:
-    return Content(type="text/plain; charset=utf-8", body=f"{text}\n".encode())
+def _text(status: int, text: str, *headers: tuple[str, str]) -> Content:
+    return Content(status=status, type="text/plain; charset=utf-8", body=f"{text}\n".encode(), headers=headers)
 
 
 METHODS = ("GET", "HEAD")

@@ -45,6 +45,7 @@ class Content:
 
     type: str
     body: bytes | Iterator[bytes]
+    status: int = 200
     length: int | None = None
     headers: tuple[tuple[str, str], ...] = ()
     cache: str = "no-store"

@@ -82,15 +82,6 @@ class Browse:
         ]
         return found, total
 
-    def models_of(self, run_id: str) -> list[tuple[str, str]]:
-        """Return name and version of the models that were registered from a run."""
-        rows = self._db.rows(
-            "SELECT name, version FROM versions WHERE kind = 'models' AND json_extract(properties, '$.jobName') = ?"
-            " ORDER BY id",
-            (run_id,),
-        )
-        return [(str(row["name"]), str(row["version"])) for row in rows]
-
     def metrics(self, run_id: str) -> list[MetricSummary]:
         """Return a summary of each of a run's metrics, by key, without reading all values."""
         rows = self._db.rows(

@@ -8,7 +8,7 @@ from typing import Final
 
 from aml_emulator.store.database import Queries
 from aml_emulator.store.metrics import number_of
-from aml_emulator.store.runs import TERMINAL
+from aml_emulator.store.runs import SELECT_RUNS, TERMINAL, Run, run_of_row
 
 KEYS: Final = 200
 """At most so many branches or names of metrics are offered."""
@@ -48,25 +48,6 @@ class RunFilter:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunLine:
-    """A run in a list; *job* distinguishes jobs from MLflow's runs.
-
-    Times are seconds since the epoch.
-    """
-
-    id: str
-    display_name: str
-    experiment: str
-    status: str
-    created: float
-    started: float | None
-    ended: float | None
-    job: bool
-    branch: str | None = None
-    gate: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class ModelLine:
     """A version of a model that was registered from a run."""
 
@@ -91,7 +72,7 @@ class Listing:
         metric: str = "",
         descending: bool = False,
         now: float = 0.0,
-    ) -> tuple[list[RunLine], int]:
+    ) -> tuple[list[Run], int]:
         """Return a page of runs and their number in all.
 
         Args:
@@ -104,14 +85,11 @@ class Listing:
         given: list[object] = [metric] if metric else [now] if order == "duration" else []
         term = f"({_LATEST})" if metric else _ORDERS.get(order, "NULL")
         rows = self._db.rows(
-            "SELECT r.id, r.display_name, e.name AS experiment, r.status, r.created, r.started, r.ended,"
-            f" r.job IS NOT NULL AS job, {_BRANCH} AS branch, {_GATE} AS gate, {term} AS term"
-            f" FROM runs AS r JOIN experiments AS e ON e.id = r.experiment_id WHERE {where}"
-            f" ORDER BY term IS NULL, term {'DESC' if descending else 'ASC'}, r.created DESC, r.id LIMIT ? OFFSET ?",
-            [*given, *values, limit, offset],
+            f"{SELECT_RUNS} WHERE {where} ORDER BY {term} {'DESC' if descending else 'ASC'} NULLS LAST,"
+            " r.created DESC, r.id LIMIT ? OFFSET ?",
+            [*values, *given, limit, offset],
         )
-        found = ({name: row[name] for name in row.keys() if name != "term"} for row in rows)  # noqa: SIM118 - of a Row
-        return [RunLine(**{**one, "job": bool(one["job"])}) for one in found], total
+        return [run_of_row(row) for row in rows], total
 
     def metric(self, run_ids: Sequence[str], key: str) -> Mapping[str, float]:
         """Return a metric's last value of each run that has it."""
@@ -137,10 +115,6 @@ class Listing:
                 line = ModelLine(name=row["name"], version=row["version"], stage=str(row["stage"] or ""))
                 found[owner].append(line)
         return found
-
-    def experiments(self) -> list[str]:
-        """Return the names of all experiments."""
-        return [str(row["name"]) for row in self._db.rows("SELECT name FROM experiments ORDER BY lower(name), name")]
 
     def statuses(self) -> Mapping[str, int]:
         """Return the number of runs in each status."""

@@ -190,8 +190,8 @@ class RunStore:
 
     def get(self, run_id: str) -> Run | None:
         """Return the run, or None."""
-        row = self._db.row(f"{_SELECT} WHERE r.id = ?", (run_id,))
-        return None if row is None else _run(row)
+        row = self._db.row(f"{SELECT_RUNS} WHERE r.id = ?", (run_id,))
+        return None if row is None else run_of_row(row)
 
     def require(self, run_id: str) -> Run:
         """Return the run; raises KeyError if there is none."""
@@ -229,22 +229,22 @@ class RunStore:
             condition += " AND (r.created < ? OR (r.created = ? AND r.id > ?))"
             values += [after[0], after[0], after[1]]
         rows = self._db.rows(
-            f"{_SELECT} WHERE r.job IS NOT NULL AND {_NO_NODE} {condition} ORDER BY r.created DESC, r.id LIMIT ?",
+            f"{SELECT_RUNS} WHERE r.job IS NOT NULL AND {_NO_NODE} {condition} ORDER BY r.created DESC, r.id LIMIT ?",
             [*values, limit],
         )
-        return [_run(row) for row in rows]
+        return [run_of_row(row) for row in rows]
 
     def runs_of(self, experiment_ids: tuple[str, ...]) -> list[Run]:
         """Return all runs of these experiments, newest first."""
         marks = ",".join("?" * len(experiment_ids))
         rows = self._db.rows(
-            f"{_SELECT} WHERE r.experiment_id IN ({marks}) ORDER BY r.created DESC, r.id", experiment_ids
+            f"{SELECT_RUNS} WHERE r.experiment_id IN ({marks}) ORDER BY r.created DESC, r.id", experiment_ids
         )
-        return [_run(row) for row in rows]
+        return [run_of_row(row) for row in rows]
 
     def all(self) -> list[Run]:
         """Return every run, oldest first."""
-        return [_run(row) for row in self._db.rows(f"{_SELECT} ORDER BY r.created, r.id")]
+        return [run_of_row(row) for row in self._db.rows(f"{SELECT_RUNS} ORDER BY r.created, r.id")]
 
     def delete(self, run_id: str) -> None:
         """Delete a run with its metrics, parameters, artifacts and children; blobs stay."""
@@ -252,7 +252,10 @@ class RunStore:
 
     def children(self, run_id: str) -> list[Run]:
         """Return the direct children of a run, oldest first."""
-        return [_run(row) for row in self._db.rows(f"{_SELECT} WHERE r.parent_id = ? ORDER BY r.created", (run_id,))]
+        return [
+            run_of_row(row)
+            for row in self._db.rows(f"{SELECT_RUNS} WHERE r.parent_id = ? ORDER BY r.created", (run_id,))
+        ]
 
     def ancestors(self, run: Run) -> list[Run]:
         """Return the run's parent, its parent, and so on up to the root."""
@@ -264,8 +267,8 @@ class RunStore:
 
     def unfinished_jobs(self) -> list[Run]:
         """Return submitted jobs that have not ended, oldest first."""
-        rows = self._db.rows(f"{_SELECT} WHERE {UNFINISHED} ORDER BY r.created")
-        return [_run(row) for row in rows]
+        rows = self._db.rows(f"{SELECT_RUNS} WHERE {UNFINISHED} ORDER BY r.created")
+        return [run_of_row(row) for row in rows]
 
     def count_by_status(self) -> dict[str, int]:
         """Return how many submitted jobs are in each status."""
@@ -372,10 +375,10 @@ class RunStore:
     def completed_with(self, name: str, value: str) -> Run | None:
         """Return the newest completed run with a property of that value, or None."""
         row = self._db.row(
-            f"{_SELECT} WHERE r.status = 'Completed' AND {_HAS_PROPERTY} ORDER BY r.created DESC LIMIT 1",
+            f"{SELECT_RUNS} WHERE r.status = 'Completed' AND {_HAS_PROPERTY} ORDER BY r.created DESC LIMIT 1",
             (name, value),
         )
-        return None if row is None else _run(row)
+        return None if row is None else run_of_row(row)
 
     # Artifacts
 
@@ -416,14 +419,15 @@ _NO_NODE = (
 )
 
 _COLUMNS = ", ".join("e.name AS experiment" if one.name == "experiment" else f"r.{one.name}" for one in fields(Run))
-_SELECT = f"SELECT {_COLUMNS} FROM runs r JOIN experiments e ON e.id = r.experiment_id"  # noqa: S608 - names of fields
+SELECT_RUNS = f"SELECT {_COLUMNS} FROM runs r JOIN experiments e ON e.id = r.experiment_id"  # noqa: S608 - names of fields
 
 
 def _experiment(row: sqlite3.Row) -> Experiment:
     return Experiment(**decoded(row, "tags"))
 
 
-def _run(row: sqlite3.Row) -> Run:
+def run_of_row(row: sqlite3.Row) -> Run:
+    """Return the run of a row of :data:`SELECT_RUNS`."""
     flags = {name: bool(row[name]) for name in ("archived", "deleted")}
     return Run(**decoded(row, "tags", "properties", "outputs", "job") | flags)
 

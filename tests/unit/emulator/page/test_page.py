@@ -69,7 +69,7 @@ class Browser:
 
     def text(self, path: str, *, status: int = 200) -> str:
         answer = self.ask(path)
-        body = answer.content.body
+        body = answer.body
         assert answer.status == status, body
         return bytes(body if isinstance(body, bytes) else b"".join(body)).decode()
 
@@ -135,7 +135,7 @@ def test_refusals_and_ways_in(service: Service) -> None:
     assert browser.ask("/").headers == (("Location", "/ui/"),)
     assert browser.ask("/ui").status == 302
     refused = browser.ask("/ui/", Host="rebound.example")
-    assert (refused.status, refused.content.body) == (
+    assert (refused.status, refused.body) == (
         403,
         b"This page answers as localhost, 127.0.0.1 or [::1] only, and no other pages.\n",
     )
@@ -217,8 +217,8 @@ def test_hostile_names_are_only_text(service: Service) -> None:
                 value = attributes.get(name)
                 assert value is None or value.startswith(("/ui/", "#")), (page, value)
     answer = browser.ask(link("runs", HOSTILE, "file", path="log.txt"))
-    assert answer.content.type == "application/octet-stream"
-    assert answer.content.headers[0][1].startswith("attachment;")
+    assert answer.type == "application/octet-stream"
+    assert answer.headers[0][1].startswith("attachment;")
 
 
 def test_no_secret_is_shown(service: Service) -> None:
