@@ -6,10 +6,11 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, QueryParams
 
 from aml_emulator.api.admin import prepare_workspace
-from aml_emulator.api.app import App, Asked
+from aml_emulator.api.app import App
+from aml_emulator.api.routing import Call
 from aml_emulator.context import Context
 from aml_emulator.domain.jobs.service import JobService, RunProgress
 from aml_emulator.executor.nodes import Fleet
@@ -113,12 +114,15 @@ class AzureMlService:
         raw = [(key.lower().encode("latin-1"), value.encode("latin-1")) for key, value in request.headers.items()]
         headers = Headers(raw=[*(one for one in raw if one[0] != b"host"), (b"host", parts.netloc.encode())])
         answered = app.answer(
-            Asked(
+            Call(
                 method=request.method,
+                host=(parts.hostname or "").lower(),
                 path=request.raw_path,
-                query=parts.query.encode("latin-1", "replace"),
+                params={},
+                query=QueryParams(parts.query),
                 headers=headers,
                 body=request.body,
+                principal=None,
             )
         )
-        return Response(status=answered.status, headers=answered.headers, body=answered.body)
+        return Response(status=answered.status_code, headers=answered.headers, body=bytes(answered.body))

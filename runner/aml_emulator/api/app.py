@@ -7,28 +7,26 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 from urllib.parse import quote
 
 from starlette.datastructures import Headers, QueryParams
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from aml_emulator.api import artifacts, login
 from aml_emulator.api import run_history as history
 from aml_emulator.api.arm import assets, computes, datastores, jobs, registries, registry_assets, workspaces
 from aml_emulator.api.errors import (
-    OF_MANAGEMENT,
     HistoryError,
     ServiceError,
     error_code,
     management_body,
     mlflow_error,
-    other_body,
-    other_service,
     resource_not_found,
     service_body,
     service_error,
@@ -63,34 +61,6 @@ ANSWERING_THREADS = 40
 """How many requests are answered at once: handlers wait for the database and for Blob storage."""
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
-
-
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """One request, as it came.
-
-    Attributes:
-        path: percent-encoded.
-        query: the query string.
-        body: None for one that is too large.
-        from_job: whether it comes from a job's network.
-    """
-
-    method: str
-    path: str
-    query: bytes
-    headers: Headers
-    body: bytes | None
-    from_job: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class Answered:
-    """One answer, whole."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
 
 
 class App:
@@ -148,7 +118,7 @@ class App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        await self._serve(scope, receive, send, from_job=False)
+        await self._serve(scope, receive, send)
 
     async def for_jobs(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request that comes from a job's network."""
@@ -156,54 +126,60 @@ class App:
 
     async def refuse(self, scope: Scope, receive: Receive, send: Send, error: ServiceError) -> None:
         """Answer one request with an error that came before its handler."""
-        await _send(send, self.answer(await _asked(scope, receive, from_job=False), error))
+        await self._serve(scope, receive, send, error=error)
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send, *, from_job: bool) -> None:
-        asked = await _asked(scope, receive, from_job=from_job)
-        await _send(send, await asyncio.get_running_loop().run_in_executor(self._threads, self.answer, asked))
+    async def _serve(
+        self, scope: Scope, receive: Receive, send: Send, *, from_job: bool = False, error: ServiceError | None = None
+    ) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError(f"not an HTTP request: {scope['type']}")
+        headers, body = Headers(scope=scope), await _read(receive)
+        if body is None:
+            error = ServiceError(413, "RequestEntityTooLarge", f"More than {MAX_BODY_BYTES} bytes.")
+        call = Call(
+            method=scope["method"],
+            host=headers.get("host", "").partition(":")[0].lower(),
+            path=quote(scope["raw_path"], safe=ASCII),
+            params={},
+            query=QueryParams(scope["query_string"]),
+            headers=headers,
+            body=body or b"",
+            principal=None,
+            from_job=from_job,
+        )
+        response = await asyncio.get_running_loop().run_in_executor(self._threads, self.answer, call, error)
+        await response(scope, receive, send)
 
-    def answer(self, asked: Asked, error: ServiceError | None = None) -> Answered:
+    def answer(self, call: Call, error: ServiceError | None = None) -> Response:
         """Answer one request in this thread; an ASGI server is not needed.
 
         Args:
             error: what its answer is already; None if it has to be handled.
         """
         began = time.perf_counter()
-        method, headers = asked.method, asked.headers
-        host = headers.get("host", "").partition(":")[0].lower()
-        query = QueryParams(asked.query)
-        if asked.body is None:
-            error = ServiceError(413, "RequestEntityTooLarge", f"More than {MAX_BODY_BYTES} bytes.")
-        if error is not None:
-            reply = self._error(error, asked.path, host)
-            content = reply.encoded()
-        else:
-            call = Call(
-                method=method,
-                host=host,
-                path=asked.path,
-                params={},
-                query=query,
-                headers=headers,
-                body=asked.body or b"",
-                principal=None,
-                from_job=asked.from_job,
-            )
+        if error is None:
             reply, content = self._answer(call)
+        else:
+            reply = self._error(error, call.path, call.host)
+            content = reply.encoded()
         took = time.perf_counter() - began
-        location = self._context.identity.location
+        logger.debug("%s %s%s -> %d in %.1f ms", call.method, call.host, call.path, reply.status, took * 1000)
+        self._context.requests.add(
+            call.method,
+            call.host,
+            call.path,
+            reply.status,
+            took,
+            client=call.headers.get("user-agent", ""),
+            error=error_code(reply.value) if reply.status >= 400 else "",
+        )
         sent = {
             "content-length": str(len(content)),
-            **response_headers(method, host, reply.status, location=location, seconds=took),
+            **response_headers(reply.status, seconds=took),
             **({"content-type": reply.media_type} if content else {}),
             **reply.headers,
         }
-        logger.debug("%s %s%s -> %d in %.1f ms", method, host, asked.path, reply.status, took * 1000)
-        error_word = error_code(reply.value) if reply.status >= 400 else ""
-        self._context.requests.add(
-            method, host, asked.path, reply.status, took, client=headers.get("user-agent", ""), error=error_word
-        )
-        return Answered(status=reply.status, headers=sent, body=b"" if method == "HEAD" else content)
+        return Response(b"" if call.method == "HEAD" else content, reply.status, sent)
 
     def _answer(self, call: Call) -> tuple[Reply, bytes]:
         """Return the answer and its body; a value that is no JSON is a fault, too."""
@@ -248,9 +224,7 @@ class App:
         if raw_path.startswith("/mlflow/") and "error_code" not in body:
             # MLflow's client reads these two, ARM's the nested ones.
             body = {**body, "error_code": error.code, "message": error.message}
-        body = {**body, **other_body(raw_path, error.status, error.code, error.message)}
-        gateway = host == MANAGEMENT_HOST and error.code in OF_MANAGEMENT
-        return Reply(status=error.status, value=body, headers={"x-ms-failure-cause": "gateway"} if gateway else {})
+        return Reply(status=error.status, value=body)
 
     def _dispatch(self, call: Call) -> Any:
         found = (self._login if call.host in LOGIN_HOSTS else self._routes).find(call.method, call.path)
@@ -258,7 +232,7 @@ class App:
         if found is None:
             version = call.query.get("api-version", "none")
             operation = f"{call.method} https://{call.host}{call.path} (api-version {version})"
-            raise NotSupportedError(other_service(call.path) or operation)
+            raise NotSupportedError(operation)
         route, params = found
         self._check_scope(params)
         return route.handler(replace(call, params=params, principal=principal))
@@ -292,25 +266,6 @@ class App:
             raise ServiceError(404, "ResourceGroupNotFound", f"Resource group '{params['rg']}' could not be found.")
         if "ws" in params and params["ws"].lower() != identity.workspace.lower():
             raise resource_not_found(f"Microsoft.MachineLearningServices/workspaces/{params['ws']}")
-
-
-async def _asked(scope: Scope, receive: Receive, *, from_job: bool) -> Asked:
-    if scope["type"] != "http":
-        raise RuntimeError(f"not an HTTP request: {scope['type']}")
-    return Asked(
-        method=scope["method"],
-        path=quote(scope["raw_path"], safe=ASCII),
-        query=scope["query_string"],
-        headers=Headers(scope=scope),
-        body=await _read(receive),
-        from_job=from_job,
-    )
-
-
-async def _send(send: Send, answered: Answered) -> None:
-    encoded = [(key.encode("latin-1"), value.encode("latin-1")) for key, value in answered.headers.items()]
-    await send({"type": "http.response.start", "status": answered.status, "headers": encoded})
-    await send({"type": "http.response.body", "body": answered.body})
 
 
 async def _read(receive: Receive) -> bytes | None:

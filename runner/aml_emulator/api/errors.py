@@ -11,41 +11,6 @@ from typing import Any, Final
 from aml_emulator.domain.errors import ConflictError, DomainError, InvalidError, NotFoundError, NotSupportedError
 from aml_emulator.store.database import is_disk_full
 
-_SERVICES: Final[Mapping[str, str]] = {
-    "pipelines": (
-        "pipelines of the SDK v1 (`Pipeline`, `PythonScriptStep` and other steps of azureml-pipeline-core)."
-        " Submit a pipeline job of azure-ai-ml, which runs here"
-    ),
-    "hyperdrive": (
-        "sweeps of the SDK v1 (`HyperDriveConfig` of azureml-train-core)."
-        " Submit a sweep job of azure-ai-ml, which runs here"
-    ),
-    "jasmine": "automated machine learning of the SDK v1 (`AutoMLConfig` of azureml-train-automl)",
-}
-
-
-def other_service(path: str) -> str | None:
-    """Return the description of the service that a path is of.
-
-    None for a service that is here, or is no one's.
-    """
-    service, _, rest = path.lower().lstrip("/").partition("/")
-    return _SERVICES.get(service) if rest.startswith("v1.") else None
-
-
-def other_body(path: str, status: int, code: str, message: str) -> dict[str, Any]:
-    """Return the members that the service's own client reads of an error.
-
-    There are none for another path. Without them, clients show the status alone: the models ``ErrorResponse`` of
-    azureml-pipeline-core 1.62 (``_restclients/aeva/models``) and of azureml-train-restclients-hyperdrive 1.62.
-    """
-    if path.lower().startswith("/pipelines/"):
-        return {"Error": {"Code": code, "Message": message}}
-    if path.lower().startswith("/hyperdrive/"):
-        return {"code": status, "message": message}
-    return {}
-
-
 COMPONENT: Final = "managementfrontend"
 
 OF_MANAGEMENT: Final = frozenset(

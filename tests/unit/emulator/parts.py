@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs, quote
 
 import anyio
+from starlette.datastructures import Headers
 
 from aml_emulator.api.admin import Admin
 from aml_emulator.api.app import App
@@ -101,7 +102,7 @@ class Answer:
     """An answer of the application."""
 
     status: int
-    headers: dict[str, str]
+    headers: Mapping[str, str]
     body: bytes
 
     @property
@@ -182,8 +183,7 @@ class Service:
             await (self.app.for_jobs if from_job else self.app)(scope, receive, send)
 
         anyio.run(run)
-        headers_back = {key.decode(): value.decode() for key, value in sent[0]["headers"]}
-        return Answer(status=sent[0]["status"], headers=headers_back, body=sent[1]["body"])
+        return Answer(status=sent[0]["status"], headers=Headers(raw=sent[0]["headers"]), body=sent[1]["body"])
 
     def admin(self, method: str, target: str, *, tasks: RegistryTasks | None = None) -> tuple[int, Any]:
         """Ask the admin interface; *target* is its path below ``/_emulator/``."""
