@@ -5,22 +5,45 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from azure.storage.blob import generate_container_sas
 
-from tests.integration.azure.blob.two_targets import TwoTargets
 from tests.support.emulator_client import signed_in
+from tests.support.emulator_process import Emulator, running
 
 STORE = "azureml://datastores/workspaceblobstore/paths"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Commands:
+    """``aml-train data``, called in a folder, with the workspace of a local AzureML as its target ``azure``."""
+
+    service: Emulator
+    folder: Path
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        """Run a command and return what it printed: on stdout, or on stderr if it is to fail with *code*."""
+        done = self.service.python(self.folder, "-m", "aml_train", "data", *arguments, code=code)
+        return done.stderr if code else done.stdout
+
+
 @pytest.fixture(scope="module")
-def pictures(two: TwoTargets) -> Path:
-    folder = two.folder / "pictures"
+def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
+    folder = tmp_path_factory.mktemp("work")
+    (folder / "aml-train.yml").write_text("target: azure\n")
+    with running(Emulator(tmp_path_factory.mktemp("azure"))) as service:
+        yield Commands(service=service, folder=folder)
+
+
+@pytest.fixture(scope="module")
+def pictures(data: Commands) -> Path:
+    folder = data.folder / "pictures"
     (folder / "cats").mkdir(parents=True)
     (folder / "cats" / "one.png").write_bytes(b"one")
     (folder / "cats" / "söme näme.png").write_bytes(b"two")
@@ -34,46 +57,45 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.full
-def test_an_asset_goes_up_is_listed_and_comes_down(two: TwoTargets, pictures: Path) -> None:
-    assert "workspaceblobstore" in two.run("ls")
-    sent = two.run("upload", "pictures", "--name", "pictures")
+def test_an_asset_goes_up_is_listed_and_comes_down(data: Commands, pictures: Path) -> None:
+    assert "workspaceblobstore" in data.run("ls")
+    sent = data.run("upload", "pictures", "--name", "pictures")
     assert re.search(r"sent 4 files \(70\.0 MB\)", sent)
     assert sent.splitlines()[1:] == [f"{STORE}/data/pictures/1/", "azureml:pictures:1"]
-    listed = [json.loads(line) for line in two.run("ls", "-r", "--json", "azureml:pictures@latest").splitlines()]
+    listed = [json.loads(line) for line in data.run("ls", "-r", "--json", "azureml:pictures@latest").splitlines()]
     assert [one["name"] for one in listed] == ["cats/one.png", "cats/söme näme.png", "dogs.csv", "large.bin"]
     assert listed[0]["md5"] == "f97c5d29941bfb1b2fdab0874906ab82"
-    assert "cats/" in two.run("ls", f"{STORE}/data/pictures/1")
-    assert two.run("ls", f"{STORE}/data/**/*.csv").split()[-1] == "pictures/1/dogs.csv"
+    assert "cats/" in data.run("ls", f"{STORE}/data/pictures/1")
+    assert data.run("ls", f"{STORE}/data/**/*.csv").split()[-1] == "pictures/1/dogs.csv"
 
-    two.run("download", "azureml:pictures:1", "down")
-    assert files(two.folder / "down") == files(pictures)
-    again = two.run("download", "azureml:pictures:1", "down")
+    data.run("download", "azureml:pictures:1", "down")
+    assert files(data.folder / "down") == files(pictures)
+    again = data.run("download", "azureml:pictures:1", "down")
     assert "received 0 files (0 B)" in again
     assert "4 were there already" in again
 
-    taken = two.run("upload", "pictures", "--name", "pictures", "--version", "1", code=2)
+    taken = data.run("upload", "pictures", "--name", "pictures", "--version", "1", code=2)
     assert "pictures:1 is registered already" in taken
-    assert two.run("ls", "--target", "azure", f"{STORE}/", code=0) == ""
-    assert "There is nothing at" in two.run("ls", f"{STORE}/nowhere", code=8)
+    assert "There is nothing at" in data.run("ls", f"{STORE}/nowhere", code=8)
 
 
 @pytest.mark.full
-def test_data_are_copied_and_deleted_after_a_question(two: TwoTargets, pictures: Path) -> None:
-    two.run("upload", "pictures", f"{STORE}/old")
-    assert "copied 4 files (70.0 MB)" in two.run("cp", f"{STORE}/old", f"{STORE}/new/")
-    two.run("download", f"{STORE}/new", "new")
-    assert files(two.folder / "new") == files(pictures)
-    assert "is a folder: nothing was deleted" in two.run("rm", "-y", f"{STORE}/old", code=2)
-    assert "only paths in a datastore" in two.run("rm", "-y", "azureml:pictures:1", code=2)
-    assert "Delete 4 files (70.0 MB)" in two.run("rm", "-r", f"{STORE}/old", code=7)
-    two.run("rm", "-y", f"{STORE}/old/*.csv")
-    assert "deleted 3 files" in two.run("rm", "-r", "-y", f"{STORE}/old")
-    assert "There is nothing at" in two.run("ls", f"{STORE}/old", code=8)
+def test_data_are_copied_and_deleted_after_a_question(data: Commands, pictures: Path) -> None:
+    data.run("upload", "pictures", f"{STORE}/old")
+    assert "copied 4 files (70.0 MB)" in data.run("cp", f"{STORE}/old", f"{STORE}/new/")
+    data.run("download", f"{STORE}/new", "new")
+    assert files(data.folder / "new") == files(pictures)
+    assert "is a folder: nothing was deleted" in data.run("rm", "-y", f"{STORE}/old", code=2)
+    assert "only paths in a datastore" in data.run("rm", "-y", "azureml:pictures:1", code=2)
+    assert "Delete 4 files (70.0 MB)" in data.run("rm", "-r", f"{STORE}/old", code=7)
+    data.run("rm", "-y", f"{STORE}/old/*.csv")
+    assert "deleted 3 files" in data.run("rm", "-r", "-y", f"{STORE}/old")
+    assert "There is nothing at" in data.run("ls", f"{STORE}/old", code=8)
 
 
 @pytest.mark.full
-def test_every_kind_of_credentials_serves_and_none_is_told(two: TwoTargets, pictures: Path) -> None:
-    identity = json.loads((two.local.folder / "data" / "identity.json").read_text())
+def test_every_kind_of_credentials_serves_and_none_is_told(data: Commands, pictures: Path) -> None:
+    identity = json.loads((data.service.folder / "data" / "identity.json").read_text())
     account, key = identity["storage_account"], identity["storage_key"]
     sas = generate_container_sas(
         account, "azureml", account_key=key, permission="racwdl", expiry=datetime.now(UTC) + timedelta(hours=1)
@@ -88,27 +110,27 @@ def test_every_kind_of_credentials_serves_and_none_is_told(two: TwoTargets, pict
         "expired": {"credentialsType": "Sas", "secrets": {"secretsType": "Sas", "sasToken": expired}},
     }
     for name, given in credentials.items():
-        _register(two, name, "azureml", given)
-    _register(two, "nowhere", "not-there", credentials["bykey"])
+        _register(data, name, "azureml", given)
+    _register(data, "nowhere", "not-there", credentials["bykey"])
 
     def there_and_back(name: str) -> None:
         at = f"azureml://datastores/{name}/paths/{name}"
-        assert "sent 4 files" in two.run("upload", "pictures", at)
-        two.run("download", at, name)
-        assert files(two.folder / name) == files(pictures)
+        assert "sent 4 files" in data.run("upload", "pictures", at)
+        data.run("download", at, name)
+        assert files(data.folder / name) == files(pictures)
 
     with ThreadPoolExecutor() as pool:
         list(pool.map(there_and_back, ("bykey", "bysas", "byidentity")))
     for name, words in (("expired", "the storage answered 403"), ("nowhere", "ContainerNotFound")):
-        told = two.run("ls", f"azureml://datastores/{name}/paths/x", code=8)
+        told = data.run("ls", f"azureml://datastores/{name}/paths/x", code=8)
         assert words in told
         assert "sig=" not in told
-    assert "There is no datastore 'other'" in two.run("ls", "azureml://datastores/other/paths/", code=2)
-    assert "the target `elsewhere` is not configured" in two.run("ls", "--target", "elsewhere", "azureml:x", code=2)
+    assert "There is no datastore 'other'" in data.run("ls", "azureml://datastores/other/paths/", code=2)
+    assert "the target `elsewhere` is not configured" in data.run("ls", "--target", "elsewhere", "azureml:x", code=2)
 
 
-def _register(two: TwoTargets, name: str, container: str, credentials: object) -> None:
-    info, environment = two.local.info, two.local.environment()
+def _register(data: Commands, name: str, container: str, credentials: object) -> None:
+    info, environment = data.service.info, data.service.environment()
     with signed_in(environment) as session:
         answer = session.put(
             f"https://management.azure.com/subscriptions/{info['subscription_id']}/resourceGroups/{info['resource_group']}"
