@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from aml_train.core.errors import InvalidError
@@ -110,3 +110,12 @@ def _host(value: object) -> str:
         return urlsplit(value).netloc if isinstance(value, str) else ""
     except ValueError:
         return ""
+
+
+def core_sdk() -> Any:
+    """Return azure-core with the parts that are needed; only what signs in or sends needs it."""
+    import azure.core.credentials
+    import azure.core.exceptions
+    import azure.core.pipeline.transport
+
+    return azure.core

@@ -16,12 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from azure.core.exceptions import AzureError, ClientAuthenticationError, DecodeError, HttpResponseError
-
 from aml_train.azure import sdk_v1 as azure_v1
 from aml_train.azure.blob.address import JobOutput
 from aml_train.azure.blob.datastores import DataWorkspace
-from aml_train.azure.clouds import AZURE_PUBLIC, Cloud
+from aml_train.azure.clouds import AZURE_PUBLIC, Cloud, core_sdk
 from aml_train.azure.code import ensure_code
 from aml_train.azure.data_identity import identify_data
 from aml_train.azure.http import WorkspaceId
@@ -106,7 +104,7 @@ class _PutOffError(Exception):
     It is no AzureError: azure-core would send the request again.
     """
 
-    def __init__(self, refusal: HttpResponseError) -> None:
+    def __init__(self, refusal: Any) -> None:
         super().__init__(str(refusal))
         self.refusal = refusal
         self.status_code = refusal.status_code
@@ -124,7 +122,7 @@ def _bound_wait(response: Any) -> None:
     answer = response.http_response
     asked = retries.retry_after(answer.headers)
     if answer.status_code >= 400 and asked is not None and asked > retries.LONGEST_WAIT_SECONDS:
-        raise _PutOffError(HttpResponseError(response=answer))
+        raise _PutOffError(core_sdk().exceptions.HttpResponseError(response=answer))
     for name in _WAITS:
         answer.headers.pop(name, None)
     if asked is not None:
@@ -378,12 +376,12 @@ def translate(error: Exception, what: str) -> AmlTrainError:
         error = error.refusal
     from marshmallow.exceptions import ValidationError
 
-    exceptions = ml_sdk().exceptions
-    if isinstance(error, ClientAuthenticationError):
+    exceptions, known = ml_sdk().exceptions, core_sdk().exceptions
+    if isinstance(error, known.ClientAuthenticationError):
         return ServiceError(f"{what}: sign-in failed: {brief(error.message)}", hint="Check the credential.")
-    if isinstance(error, HttpResponseError):
+    if isinstance(error, known.HttpResponseError):
         headers, said = getattr(error.response, "headers", None), brief(error.message)
-        lost = isinstance(error, DecodeError)
+        lost = isinstance(error, known.DecodeError)
         return refusal(what, error.status_code, said, headers=headers, trace=traced(error), lost=lost)
     if isinstance(error, exceptions.MlException):  # which is an AzureError as well
         if error.error_category == exceptions.ErrorCategory.SYSTEM_ERROR:
@@ -391,7 +389,7 @@ def translate(error: Exception, what: str) -> AmlTrainError:
         return InvalidError(f"{what}: azure-ai-ml refuses the job: {brief(error.message)}")
     if isinstance(error, ValidationError):
         return InvalidError(f"{what}: azure-ai-ml refuses the job: {brief(str(error))}")
-    if isinstance(error, AzureError):
+    if isinstance(error, known.AzureError):
         why = f"{what}: AzureML could not be reached: {brief(error.message)}"
         return ServiceError(why, hint=REACH, transient=True)
     return unexpected(what, "azure-ai-ml", error, brief(str(error)))

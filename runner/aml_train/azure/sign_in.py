@@ -10,10 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import requests
-from azure.core.exceptions import AzureError, ClientAuthenticationError, DecodeError, HttpResponseError
-from azure.core.pipeline.transport import RequestsTransport
 
-from aml_train.azure.clouds import AZURE_PUBLIC, Cloud
+from aml_train.azure.clouds import AZURE_PUBLIC, Cloud, core_sdk
 from aml_train.azure.credentials import (
     SECRET_VARIABLES,
     WAYS,
@@ -212,10 +210,9 @@ class SignIn:
 
     def _explained(self, error: Exception) -> ServiceError | None:
         """Return our error for one of azure-identity; None for a fault."""
-        # Here azure-identity has raised it, so that its exceptions are loaded.
-
+        known = core_sdk().exceptions
         match error:
-            case ClientAuthenticationError():
+            case known.ClientAuthenticationError():
                 if isinstance(error.__cause__, ServiceError):
                     return error.__cause__
                 message = str(error.message)
@@ -225,7 +222,7 @@ class SignIn:
                     f"Sign-in to Azure failed, with {self.title}: {reason(message)}",
                     hint=remedy(message, self._claims(), self._otherwise, self._client),
                 )
-            case AzureError():
+            case known.AzureError():
                 return self._outage(str(error.message))
             case _ if isinstance(error, MISREAD):
                 return self._outage(f"the answer cannot be read ({type(error).__name__})")
@@ -251,7 +248,7 @@ class SignIn:
         return text
 
 
-def _passes(error: ClientAuthenticationError) -> bool:
+def _passes(error: Any) -> bool:
     """Return whether a failed sign-in is no refusal but a failure on the way.
 
     azure-identity wraps these (``wrap_exceptions``, 1.27).
@@ -259,10 +256,12 @@ def _passes(error: ClientAuthenticationError) -> bool:
 
     if error.status_code is not None:
         return error.status_code in retries.TRANSIENT_STATUS
-    cause = error.__cause__
-    if isinstance(cause, HttpResponseError) and not isinstance(cause, DecodeError | ClientAuthenticationError):
+    cause: Any = error.__cause__
+    known = core_sdk().exceptions
+    refused = isinstance(cause, known.ClientAuthenticationError)
+    if isinstance(cause, known.HttpResponseError) and not refused and not isinstance(cause, known.DecodeError):
         return cause.status_code is None or cause.status_code in retries.TRANSIENT_STATUS
-    return isinstance(cause, AzureError | json.JSONDecodeError) and not isinstance(cause, ClientAuthenticationError)
+    return isinstance(cause, known.AzureError | json.JSONDecodeError) and not refused
 
 
 def without_secrets(environment: Mapping[str, str], *others: str) -> dict[str, str]:
@@ -306,7 +305,13 @@ def sign_in_to_azure(
         assertion=assertion,
         options={
             "user_agent": PRODUCT,
-            **({} if session is None else {"transport": RequestsTransport(session=session, session_owner=False)}),
+            **(
+                {}
+                if session is None
+                else {
+                    "transport": core_sdk().pipeline.transport.RequestsTransport(session=session, session_owner=False)
+                }
+            ),
         },
         subscription=subscription,
     )

@@ -13,10 +13,9 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, Final
 
-from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
-
 from aml_train.azure.blob.datastores import DataWorkspace
 from aml_train.azure.blob.storage import AzureBlobs, error_code
+from aml_train.azure.clouds import core_sdk
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
@@ -60,7 +59,7 @@ class AzureLeases:
         with self._translated(model, "Reading"):
             try:
                 content: bytes = self._blob(model).download_blob().readall()
-            except ResourceNotFoundError as error:
+            except core_sdk().exceptions.ResourceNotFoundError as error:
                 if error_code(error) == "ContainerNotFound":
                     raise
                 return b""
@@ -87,7 +86,7 @@ class AzureLeases:
             with self._translated(model, "Locking"):
                 try:
                     return self._blob(model).acquire_lease(lease_duration=self._seconds)
-                except HttpResponseError as error:
+                except core_sdk().exceptions.HttpResponseError as error:
                     code = error_code(error)
                     if code == "BlobNotFound":
                         self._make(model)
@@ -106,7 +105,7 @@ class AzureLeases:
     def _make(self, model: str) -> None:
         try:
             self._blob(model).upload_blob(b"", overwrite=False)
-        except HttpResponseError as error:
+        except core_sdk().exceptions.HttpResponseError as error:
             # Another process created it meanwhile, and may hold it by now.
             if error_code(error) not in ("BlobAlreadyExists", *_HELD):
                 raise

@@ -9,11 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from azure.core import MatchConditions
-from azure.core.credentials import AzureSasCredential
-from azure.core.exceptions import AzureError, HttpResponseError, ResourceNotFoundError
-from azure.core.pipeline.transport import RequestsTransport
-
+from aml_train.azure.clouds import core_sdk
 from aml_train.core.answers import MISREAD, REACH, traced
 from aml_train.core.errors import ServiceError
 from aml_train.core.version import PRODUCT
@@ -124,14 +120,16 @@ class AzureBlobs:
         tries: int = 6,
         timeout: tuple[float, float] = (20.0, 120.0),
     ) -> None:
-        transport = RequestsTransport(
+        transport = core_sdk().pipeline.transport.RequestsTransport(
             session=session, session_owner=False, connection_timeout=timeout[0], read_timeout=timeout[1]
         )
         self.place = f"{access.account_url.rstrip('/')}/{access.container}"
         self.container = blob_sdk().ContainerClient(
             access.account_url,
             access.container,
-            credential=AzureSasCredential(access.sas) if access.sas else access.key or identity,
+            credential=core_sdk().credentials.AzureSasCredential(access.sas)
+            if access.sas
+            else access.key or identity,
             transport=transport,
             max_single_get_size=64 * 1024 * 1024,
             max_single_put_size=64 * 1024 * 1024,
@@ -161,7 +159,7 @@ class AzureBlobs:
         with self.translated(f"Looking for {name!r}"):
             try:
                 found = self.container.get_blob_client(name).get_blob_properties()
-            except ResourceNotFoundError as error:
+            except core_sdk().exceptions.ResourceNotFoundError as error:
                 # A HEAD has no body: the header distinguishes a missing container from a missing blob.
                 if error_code(error) == "ContainerNotFound":
                     raise
@@ -180,7 +178,7 @@ class AzureBlobs:
 
     def _opened(self, entry: Entry) -> Any:
         return self.container.get_blob_client(entry.name).download_blob(
-            max_concurrency=_AT_ONCE, etag=f'"{entry.etag}"', match_condition=MatchConditions.IfNotModified
+            max_concurrency=_AT_ONCE, etag=f'"{entry.etag}"', match_condition=core_sdk().MatchConditions.IfNotModified
         )
 
     def upload(self, name: str, blocks: Iterator[bytes], size: int, *, md5: bytes | None) -> None:
@@ -205,7 +203,7 @@ class AzureBlobs:
         """Turn the SDK's errors into ours, with place, answer and remedy."""
         try:
             yield
-        except HttpResponseError as error:
+        except core_sdk().exceptions.HttpResponseError as error:
             code, status = error_code(error), error.status_code
             if code in _LOST:
                 raise ServiceError(
@@ -219,7 +217,7 @@ class AzureBlobs:
                 hint=_HINTS.get(code or "") or _BY_STATUS.get(status or 0),
                 transient=status in _TRANSIENT,
             ) from error
-        except AzureError as error:
+        except core_sdk().exceptions.AzureError as error:
             # The SDK's words may hold the address with its signature.
             raise ServiceError(
                 f"{what} in {self.place}: the storage does not answer ({type(error).__name__}).",
