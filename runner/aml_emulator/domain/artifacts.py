@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from aml_emulator.domain.errors import InvalidError, NotFoundError
 from aml_emulator.domain.workspace import Workspace
@@ -25,41 +25,9 @@ class File:
     etag: str | None = None
 
 
-class Artifacts(Protocol):
-    """The artifacts of one container.
-
-    Attributes:
-        origin: Azure's word for what they belong to.
-        container: the container's name within that.
-        folder: where they are in Blob storage.
-    """
-
-    @property
-    def origin(self) -> str: ...
-
-    @property
-    def container(self) -> str: ...
-
-    @property
-    def folder(self) -> Folder: ...
-
-    def files(self, prefix: str) -> Sequence[File]:
-        """Return the files below *prefix*, which may be one file or empty, by path."""
-
-    def file(self, path: str) -> File:
-        """Return one file.
-
-        Raises:
-            NotFoundError: there is none.
-        """
-
-    def create(self, path: str) -> File:
-        """Record a file that is about to be uploaded."""
-
-
 @dataclass(frozen=True)
 class RunArtifacts:
-    """The recorded files of a run."""
+    """The recorded files of a run; *origin* is Azure's word for what they belong to."""
 
     workspace: Workspace
     run: Run
@@ -141,6 +109,9 @@ class UploadedArtifacts:
     def create(self, path: str) -> File:
         """Return a file; none is recorded."""
         return File(path=path, created=self.workspace.clock())
+
+
+Artifacts = RunArtifacts | UploadedArtifacts
 
 
 def check_paths(paths: Iterable[str]) -> None:

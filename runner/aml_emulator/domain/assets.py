@@ -9,7 +9,6 @@ import json
 import re
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from aml_emulator.domain.curated import (
@@ -171,14 +170,6 @@ ASSET_VERSIONS: Final = {
     "components": Fields({**_VERSION, "componentSpec": OBJECT}, required=("componentSpec",)),
 }
 """The properties of a version, by kind."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PendingUpload:
-    """A new container to upload an asset to."""
-
-    id: str
-    container: str
 
 
 def _check_content(kind: str, given: Mapping[str, Any]) -> None:
@@ -357,12 +348,12 @@ def delete_asset(workspace: Workspace, kind: str, name: str) -> bool:
     return delete_model_name(workspace, name) if kind == "models" else workspace.store.assets.delete(kind, name)
 
 
-def start_upload(workspace: Workspace, kind: str) -> PendingUpload:
-    """Create a separate container to upload an asset to."""
+def start_upload(workspace: Workspace, kind: str) -> tuple[str, str]:
+    """Create a separate container to upload an asset to; return the upload's id and the container."""
     upload = str(uuid.uuid4())
     container = f"{upload[:8]}-{workspace.identity.instance}-{kind}-{upload[9:]}"[:63].rstrip("-")
     workspace.blobs.create_container(container)
-    return PendingUpload(id=upload, container=container)
+    return upload, container
 
 
 def text(value: Any) -> str | None:

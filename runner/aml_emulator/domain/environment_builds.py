@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -46,7 +45,7 @@ class EnvironmentBuilds:
         """End the builds that an earlier process left."""
         for found in self._workspace.store.assets.containers(OPERATIONS):
             if found.properties["status"] in ACTIVE_BUILD:
-                self._change(found.name, status="Failed")
+                self.change(found.name, status="Failed")
 
     def start(self, name: str, version: str) -> str:
         """Begin the build of an environment; return the operation's id.
@@ -63,7 +62,7 @@ class EnvironmentBuilds:
         if image.build is not None:
             self._workspace.blobs.create_container(CONTAINER)
             repository = _repository(image.name)
-            self._executor.build(image.build, repository, _Sink(self, number, repository))
+            self._executor.build(image.build, repository, _Sink(self, self._workspace, number, repository))
         return number
 
     def operation(self, number: str) -> dict[str, Any]:
@@ -117,44 +116,34 @@ class EnvironmentBuilds:
             raise NotFoundError(f"environment '{name}'" + (f", version '{version}'" if version else ""))
         return f"{self._workspace.identity.workspace_arm_id}/environments/{name}/versions/{version}"
 
-    def _change(self, number: str, **changes: Any) -> None:
+    def change(self, number: str, **changes: Any) -> None:
+        """Record a change of a build."""
         with self._lock:
             found = self._workspace.store.assets.container(OPERATIONS, number)
             if found is None:  # the workspace was emptied meanwhile
                 raise InvalidError(f"The operation '{number}' is gone.")
             self._workspace.store.assets.put_container(OPERATIONS, number, {**found.properties, **changes})
 
-    def started(self, number: str) -> None:
-        """Record that a build has begun."""
-        self._change(number, status="Running")
-
-    def log(self, number: str, text: str) -> None:
-        """Add to a build's log."""
-        self._workspace.blobs.append(CONTAINER, _log_name(number), text.encode())
-
-    def ended(self, number: str, status: TaskEnding, repository: str, images: Sequence[Mapping[str, str]]) -> None:
-        """Record the end of a build; its log is complete then."""
-        for image in images:
-            self._workspace.store.assets.put_container(IMAGES, repository, {"digest": image["digest"]})
-        self._change(number, status="Succeeded" if status == "Succeeded" else "Failed")
-
 
 @dataclass(frozen=True)
 class _Sink:
-    """The progress of one build."""
+    """Records the progress of one build."""
 
     builds: EnvironmentBuilds
+    workspace: Workspace
     number: str
     repository: str
 
     def started(self) -> None:
-        self.builds.started(self.number)
+        self.builds.change(self.number, status="Running")
 
     def log(self, text: str) -> None:
-        self.builds.log(self.number, text)
+        self.workspace.blobs.append(CONTAINER, _log_name(self.number), text.encode())
 
     def ended(self, status: TaskEnding, images: list[dict[str, str]], _error: str) -> None:
-        self.builds.ended(self.number, status, self.repository, images)
+        for image in images:
+            self.workspace.store.assets.put_container(IMAGES, self.repository, {"digest": image["digest"]})
+        self.builds.change(self.number, status="Succeeded" if status == "Succeeded" else "Failed")
 
 
 def _repository(image: str) -> str:

@@ -37,7 +37,7 @@ _ADDRESSES: Final = {"models": "modelUri", "data": "dataUri"}
 
 @dataclass(frozen=True, kw_only=True)
 class Registry:
-    """A registry. Times are seconds since the epoch.
+    """A registry; *created* is in seconds since the epoch.
 
     Attributes:
         id: its GUID.
@@ -47,7 +47,6 @@ class Registry:
     id: str
     properties: Mapping[str, Any]
     created: float
-    modified: float
 
     @property
     def address(self) -> str:
@@ -107,7 +106,7 @@ def delete_registry(workspace: Workspace, name: str) -> bool:
 def all_registries(workspace: Workspace) -> list[Registry]:
     """Return all registries, the one with curated environments first."""
     stored = workspace.store.assets.containers(REGISTRIES)
-    return [_curated(workspace), *(_registry(workspace, one) for one in stored)]
+    return [_curated(workspace), *(_registry(workspace, one.name, one.properties, one.created) for one in stored)]
 
 
 def count_shared(workspace: Workspace) -> dict[str, int]:
@@ -243,24 +242,10 @@ def _read_only() -> InvalidError:
 
 
 def _curated(workspace: Workspace) -> Registry:
-    return Registry(
-        name=CURATED_REGISTRY,
-        id=_guid(workspace, CURATED_REGISTRY),
-        properties={"description": "Curated environments that an image of this machine plays"},
-        created=workspace.started,
-        modified=workspace.started,
-    )
+    about = {"description": "Curated environments that an image of this machine plays"}
+    return _registry(workspace, CURATED_REGISTRY, about, workspace.started)
 
 
-def _registry(workspace: Workspace, stored: AssetContainer) -> Registry:
-    return Registry(
-        name=stored.name,
-        id=_guid(workspace, stored.name),
-        properties=stored.properties,
-        created=stored.created,
-        modified=stored.modified,
-    )
-
-
-def _guid(workspace: Workspace, name: str) -> str:
-    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{workspace.identity.instance}/registries/{name.lower()}"))
+def _registry(workspace: Workspace, name: str, properties: Mapping[str, Any], created: float) -> Registry:
+    place = f"{workspace.identity.instance}/registries/{name.lower()}"
+    return Registry(name=name, id=str(uuid.uuid5(uuid.NAMESPACE_URL, place)), properties=properties, created=created)

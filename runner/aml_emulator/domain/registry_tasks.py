@@ -6,7 +6,7 @@ import base64
 import binascii
 import secrets
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
@@ -17,6 +17,7 @@ from aml_emulator.executor.spec import Folder
 from aml_emulator.executor.task_runner import TaskEnding, TaskSink
 from aml_emulator.executor.task_spec import Step, TaskError, TaskSpec, UnsupportedTaskError, parse_task
 from aml_emulator.schema import FLAG, LIST, OBJECT, TEXT, Fields, Whole
+from aml_emulator.store.assets import AssetContainer
 
 RECORDS: Final = "acr-runs"
 CONTAINER: Final = "acr-tasks"
@@ -55,14 +56,6 @@ class Executor(Protocol):
         """Return the runs that wait or are executed."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RegistryRun:
-    """The record of one run; *properties* are those of Azure Resource Manager."""
-
-    id: str
-    properties: Mapping[str, Any]
-
-
 class RegistryTasks:
     """The runs of the registry.
 
@@ -81,7 +74,7 @@ class RegistryTasks:
         for run in self.runs():
             if run.properties["status"] not in _ENDED:
                 message = "The local AzureML was stopped during the run."
-                self._change(run.id, status="Error", runErrorMessage=message, finishTime=self._now())
+                self.change(run.name, status="Error", runErrorMessage=message, finishTime=self.now())
 
     def upload(self) -> tuple[str, str]:
         """Return a signed address for a source, and its relative path."""
@@ -89,7 +82,7 @@ class RegistryTasks:
         path = f"source/{secrets.token_hex(16)}.tar.gz"
         return self._workspace.blobs.sas_url(CONTAINER, path, permissions="cw", hours=1), path
 
-    def schedule(self, request: Mapping[str, Any]) -> RegistryRun:
+    def schedule(self, request: Mapping[str, Any]) -> AssetContainer:
         """Begin a run.
 
         Raises:
@@ -118,8 +111,8 @@ class RegistryTasks:
                 "runId": number,
                 "status": "Queued",
                 "runType": "QuickRun",
-                "createTime": self._now(),
-                "lastUpdatedTime": self._now(),
+                "createTime": self.now(),
+                "lastUpdatedTime": self.now(),
                 "outputImages": [],
                 "platform": dict(request["platform"]),
                 "isArchiveEnabled": False,
@@ -129,10 +122,10 @@ class RegistryTasks:
             self._workspace.store.assets.put_container(RECORDS, number, properties)
         spec = TaskSpec(id=number, steps=steps, source=source, timeout=timeout, logins=_logins(request))
         folder = Folder(container=CONTAINER, prefix=source) if source else None
-        self._executor.submit(spec, folder, _Sink(self, number))
+        self._executor.submit(spec, folder, _Sink(self, self._workspace, number))
         return self.run(number)
 
-    def run(self, number: str) -> RegistryRun:
+    def run(self, number: str) -> AssetContainer:
         """Return a run.
 
         Raises:
@@ -141,13 +134,13 @@ class RegistryTasks:
         found = self._workspace.store.assets.container(RECORDS, number)
         if found is None:
             raise NotFoundError(f"run '{number}'")
-        return RegistryRun(id=number, properties=found.properties)
+        return found
 
-    def runs(self) -> list[RegistryRun]:
+    def runs(self) -> list[AssetContainer]:
         """Return all runs, newest first."""
         found = self._workspace.store.assets.containers(RECORDS)
         found.sort(key=lambda one: (one.created, len(one.name), one.name), reverse=True)
-        return [RegistryRun(id=one.name, properties=one.properties) for one in found]
+        return found
 
     def cancel(self, number: str) -> None:
         """End a run that has not ended."""
@@ -168,50 +161,40 @@ class RegistryTasks:
         self.run(number)
         return self._workspace.blobs.sas_url(CONTAINER, _log_name(number), permissions="r", hours=1)
 
-    def _change(self, number: str, **changes: Any) -> None:
+    def change(self, number: str, **changes: Any) -> None:
+        """Record a change of a run."""
         with self._lock:
-            properties = {**self.run(number).properties, **changes, "lastUpdatedTime": self._now()}
+            properties = {**self.run(number).properties, **changes, "lastUpdatedTime": self.now()}
             self._workspace.store.assets.put_container(RECORDS, number, properties)
 
-    def _now(self) -> str:
+    def now(self) -> str:
+        """Return the time as Azure writes it."""
         moment = datetime.fromtimestamp(self._workspace.clock(), UTC)
         return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-    def started(self, number: str) -> None:
-        """Record that a run has an agent."""
-        self._change(number, status="Running", startTime=self._now())
-
-    def log(self, number: str, text: str) -> None:
-        """Add to a run's log; its lines end as the service ends them."""
-        stamp = datetime.fromtimestamp(self._workspace.clock(), UTC).strftime("%Y/%m/%d %H:%M:%S ")
-        lines = (line if line.startswith("#") else stamp + line for line in text.splitlines())
-        data = "".join(f"{line}\r\n" for line in lines).encode()
-        self._workspace.blobs.append(CONTAINER, _log_name(number), data)
-
-    def ended(self, number: str, status: TaskEnding, images: Sequence[Mapping[str, str]], error: str) -> None:
-        """Record the end of a run; its log is complete then."""
-        self._workspace.blobs.set_metadata(CONTAINER, _log_name(number), {"Complete": status})
-        message = {"runErrorMessage": error} if error else {}
-        self._change(
-            number, status=status, finishTime=self._now(), outputImages=[dict(one) for one in images], **message
-        )
 
 
 @dataclass(frozen=True)
 class _Sink:
-    """The progress of one run."""
+    """Records the progress of one run."""
 
     tasks: RegistryTasks
+    workspace: Workspace
     number: str
 
     def started(self) -> None:
-        self.tasks.started(self.number)
+        self.tasks.change(self.number, status="Running", startTime=self.tasks.now())
 
     def log(self, text: str) -> None:
-        self.tasks.log(self.number, text)
+        """Add to the log; its lines end as the service ends them."""
+        stamp = datetime.fromtimestamp(self.workspace.clock(), UTC).strftime("%Y/%m/%d %H:%M:%S ")
+        lines = (line if line.startswith("#") else stamp + line for line in text.splitlines())
+        data = "".join(f"{line}\r\n" for line in lines).encode()
+        self.workspace.blobs.append(CONTAINER, _log_name(self.number), data)
 
     def ended(self, status: TaskEnding, images: list[dict[str, str]], error: str) -> None:
-        self.tasks.ended(self.number, status, images, error)
+        self.workspace.blobs.set_metadata(CONTAINER, _log_name(self.number), {"Complete": status})
+        message = {"runErrorMessage": error} if error else {}
+        self.tasks.change(self.number, status=status, finishTime=self.tasks.now(), outputImages=images, **message)
 
 
 def _log_name(number: str) -> str:

@@ -8,7 +8,7 @@ import re
 import secrets
 import threading
 import uuid
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -259,10 +259,8 @@ def _create(location: str) -> Identity:
 
 def _load(path: Path) -> Identity:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        names = [field.name for field in fields(Identity) if field.name in data or field.default is MISSING]
-        return Identity(**{name: str(data[name]) for name in names})
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        return Identity(**json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
         raise ValueError(
             f"{path} does not hold the emulator's identity ({error!r}); remove the data folder"
         ) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aml_emulator.store.database import Queries
+from aml_emulator.store.database import Database
 from aml_emulator.store.metrics import number_of
 
 DRAWN = 600
@@ -65,7 +65,7 @@ class Series:
 class Browse:
     """Reads what the page shows."""
 
-    def __init__(self, database: Queries) -> None:
+    def __init__(self, database: Database) -> None:
         self._db = database
 
     def assets(self, kind: str, *, limit: int, offset: int = 0) -> tuple[list[AssetLine], int]:

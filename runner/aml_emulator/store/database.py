@@ -6,7 +6,6 @@ import errno
 import json
 import sqlite3
 import threading
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -38,16 +37,6 @@ def is_storage_fault(error: Exception) -> bool:
 
 
 SCHEMA_VERSION = 1
-
-_READER_CACHE_KIB = 512
-_READER_STATEMENTS = 64
-"""Of each connection that reads: there may be dozens."""
-
-_IDLE_READERS = 4
-"""Connections kept for the next queries.
-
-Dozens may read at once, and the caches of connections that are seldom used fill for hours.
-"""
 
 SCHEMA = """
 CREATE TABLE experiments (
@@ -191,69 +180,7 @@ def decoded(row: sqlite3.Row, *columns: str) -> dict[str, Any]:
     return values | {name: json.loads(values[name]) for name in columns if values[name] is not None}
 
 
-class Queries(ABC):
-    """A connection that reads."""
-
-    @abstractmethod
-    def rows(self, query: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
-        """Return all rows of a query."""
-
-    def row(self, query: str, values: Sequence[object] = ()) -> sqlite3.Row | None:
-        """Return the first row of a query, or None."""
-        return next(iter(self.rows(query, values)), None)
-
-    def number(self, query: str, values: Sequence[object] = ()) -> int:
-        """Return the one number that a query counts."""
-        return int(self.rows(query, values)[0][0])
-
-
-class Readers(Queries):
-    """Connections that only read: one for each query at once; a few stay.
-
-    No query waits for a lock: a thread that holds one waits for the interpreter, too, and so would all others. The write-ahead
-    log keeps reads and writes apart; a query sees all that was committed before it.
-
-    Args:
-        path: the database file; it is opened at the first query.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._address = f"{path.absolute().as_uri()}?mode=ro"
-        # Appending and popping are atomic. The last one used comes first: its caches are warm.
-        self._idle: deque[sqlite3.Connection] = deque()
-
-    def rows(self, query: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
-        try:
-            connection = self._idle.pop()
-        except IndexError:
-            connection = self._open()
-        try:
-            return connection.execute(query, values).fetchall()
-        finally:
-            if len(self._idle) < _IDLE_READERS:
-                self._idle.append(connection)
-            else:
-                connection.close()
-
-    def _open(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            self._address,
-            uri=True,
-            check_same_thread=False,
-            isolation_level=None,
-            cached_statements=_READER_STATEMENTS,
-        )
-        connection.row_factory = sqlite3.Row
-        connection.execute(f"PRAGMA cache_size=-{_READER_CACHE_KIB}")
-        return connection
-
-    def close(self) -> None:
-        """Close the connections."""
-        while self._idle:
-            self._idle.pop().close()
-
-
-class Database(Queries):
+class Database:
     """One connection that writes, used by one thread at a time, and others that read.
 
     A thread reads its own transaction, and otherwise what was committed.
@@ -276,7 +203,9 @@ class Database(Queries):
         except BaseException:
             self._connection.close()
             raise
-        self._readers = None if str(path) == ":memory:" else Readers(Path(path))
+        # Appending and popping are atomic.
+        self._readers: deque[sqlite3.Connection] = deque()
+        self._address = None if str(path) == ":memory:" else f"{Path(path).absolute().as_uri()}?mode=ro"
 
     def _prepare(self, path: str) -> None:
         version = int(self._connection.execute("PRAGMA user_version").fetchone()[0])
@@ -329,11 +258,29 @@ class Database(Queries):
             self._connection.executemany(statement, rows)
 
     def rows(self, query: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
+        """Return all rows of a query."""
         # No other thread makes this comparison true or false.
-        if self._readers is None or self._writer == threading.get_ident():
+        if self._address is None or self._writer == threading.get_ident():
             with self._lock:
                 return self._connection.execute(query, values).fetchall()
-        return self._readers.rows(query, values)
+        # No query waits for the lock: the write-ahead log keeps reads and writes apart.
+        try:
+            reader = self._readers.pop()
+        except IndexError:
+            reader = sqlite3.connect(self._address, uri=True, check_same_thread=False, isolation_level=None)
+            reader.row_factory = sqlite3.Row
+        try:
+            return reader.execute(query, values).fetchall()
+        finally:
+            self._readers.append(reader)
+
+    def row(self, query: str, values: Sequence[object] = ()) -> sqlite3.Row | None:
+        """Return the first row of a query, or None."""
+        return next(iter(self.rows(query, values)), None)
+
+    def number(self, query: str, values: Sequence[object] = ()) -> int:
+        """Return the one number that a query counts."""
+        return int(self.rows(query, values)[0][0])
 
     def put(self, statement: str, values: Sequence[object]) -> sqlite3.Row:
         """Insert or replace one row and return it as it is stored now."""
@@ -349,8 +296,8 @@ class Database(Queries):
 
     def close(self) -> None:
         """Write the log back into the file and close it."""
-        if self._readers is not None:
-            self._readers.close()
+        while self._readers:
+            self._readers.pop().close()
         with self._lock:
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._connection.close()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from aml_emulator.store.database import Queries
+from aml_emulator.store.database import Database
 from aml_emulator.store.metrics import number_of
 from aml_emulator.store.runs import SELECT_RUNS, TERMINAL, Run, run_of_row
 
@@ -59,7 +59,7 @@ class ModelLine:
 class Listing:
     """Reads lists of runs. Deleted and archived ones are left out."""
 
-    def __init__(self, database: Queries) -> None:
+    def __init__(self, database: Database) -> None:
         self._db = database
 
     def runs(

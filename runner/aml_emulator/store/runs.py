@@ -27,10 +27,6 @@ RUN_ORDER = {
 """Statuses before the end, in the order in which a run passes through them."""
 
 
-UNFINISHED = "job IS NOT NULL AND status NOT IN ('Completed', 'Failed', 'Canceled')"
-"""The condition of submitted jobs that have not ended."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
     """A group of runs. Times here and below are seconds since the epoch."""
@@ -267,7 +263,9 @@ class RunStore:
 
     def unfinished_jobs(self) -> list[Run]:
         """Return submitted jobs that have not ended, oldest first."""
-        rows = self._db.rows(f"{SELECT_RUNS} WHERE {UNFINISHED} ORDER BY r.created")
+        rows = self._db.rows(
+            f"{SELECT_RUNS} WHERE job IS NOT NULL AND status NOT IN ('Completed', 'Failed', 'Canceled') ORDER BY r.created"
+        )
         return [run_of_row(row) for row in rows]
 
     def count_by_status(self) -> dict[str, int]:

@@ -9,25 +9,12 @@ from pathlib import Path
 
 from aml_emulator.store.assets import AssetStore
 from aml_emulator.store.browse import Browse
-from aml_emulator.store.database import Database, Readers
+from aml_emulator.store.database import Database
 from aml_emulator.store.datastores import DatastoreStore
 from aml_emulator.store.listing import Listing
 from aml_emulator.store.metrics import MetricStore
-from aml_emulator.store.runs import UNFINISHED, RunStore
+from aml_emulator.store.runs import RunStore
 from aml_emulator.store.v1 import V1Store
-
-
-def has_unfinished_jobs(path: Path) -> bool:
-    """Return whether a database, which no one has open, has jobs that have not ended.
-
-    Raises:
-        sqlite3.Error: it cannot be read.
-    """
-    readers = Readers(path)
-    try:
-        return readers.number(f"SELECT count(*) FROM runs WHERE {UNFINISHED}") > 0  # noqa: S608 - a constant
-    finally:
-        readers.close()
 
 
 class Store:

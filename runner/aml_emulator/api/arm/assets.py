@@ -172,11 +172,11 @@ class Assets:
 
     def start_upload(self, call: Call) -> dict[str, Any]:
         """Return a separate container to upload to, with a SAS."""
-        upload = start_upload(self._context, self._kind)
+        upload, container = start_upload(self._context, self._kind)
         return {
-            "pendingUploadId": call.json(Fields({"pendingUploadId": WORD})).get("pendingUploadId") or upload.id,
+            "pendingUploadId": call.json(Fields({"pendingUploadId": WORD})).get("pendingUploadId") or upload,
             "pendingUploadType": "TemporaryBlobReference",
-            "blobReferenceForConsumption": blob_reference(self._context, upload.container, "rcwl"),
+            "blobReferenceForConsumption": blob_reference(self._context, container, "rcwl"),
         }
 
     def _known(self, call: Call) -> AssetVersion:

@@ -20,8 +20,9 @@ from aml_emulator.domain.registries import (
     find_registry,
     known_registry,
 )
-from aml_emulator.domain.registry_tasks import RUN_REQUEST, RegistryRun, RegistryTasks
+from aml_emulator.domain.registry_tasks import RUN_REQUEST, RegistryTasks
 from aml_emulator.network.hosts import REGISTRY_SUFFIX
+from aml_emulator.store.assets import AssetContainer
 
 MAX_PAGE = 100
 _REGISTRY = "/subscriptions/{sub}/resourceGroups/{rg}/providers/Microsoft.ContainerRegistry/registries/{name}"
@@ -83,10 +84,10 @@ class TaskAnswers:
         self._tasks.cancel(call.params["run"])
         return Reply(status=202)
 
-    def _view(self, run: RegistryRun) -> dict[str, Any]:
+    def _view(self, run: AssetContainer) -> dict[str, Any]:
         return {
-            "id": f"{self._context.identity.registry_id}/runs/{run.id}",
-            "name": run.id,
+            "id": f"{self._context.identity.registry_id}/runs/{run.name}",
+            "name": run.name,
             "type": "Microsoft.ContainerRegistry/registries/runs",
             "properties": dict(run.properties),
         }

@@ -125,11 +125,11 @@ class RegistryFiles(Answers):
         registry, name, version = known_registry(self._context, call.params["registry"]), *_names(call)
         if any(one.version == version for one in shared_versions(self._context, registry, kind, name)):
             raise ConflictError(f"The registry '{registry.name}' has '{name}', version '{version}', in {kind}.")
-        made = start_upload(self._context, kind)
+        upload, container = start_upload(self._context, kind)
         return {
-            **self._reference(made.container, "rcwl"),
+            **self._reference(container, "rcwl"),
             "imageReferenceForConsumption": None,
-            "temporaryDataReferenceId": made.id,
+            "temporaryDataReferenceId": upload,
             "temporaryDataReferenceType": None,
         }
 

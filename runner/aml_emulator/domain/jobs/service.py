@@ -19,7 +19,7 @@ from aml_emulator.domain.jobs.sweeps.runs import SweepRuns, changed_sweep, sweep
 from aml_emulator.domain.jobs.to_run_spec import run_spec
 from aml_emulator.domain.runs import JOB_NAME, known_job
 from aml_emulator.domain.workspace import Workspace
-from aml_emulator.executor.spec import Ending, JobExecutor, RunError, RunSpec, spec_from_json, spec_to_json
+from aml_emulator.executor.spec import Ending, JobExecutor, RunError, spec_from_json, spec_to_json
 from aml_emulator.store.runs import Run
 
 logger = logging.getLogger(__name__)
@@ -50,16 +50,11 @@ class JobService:
 
     def __init__(self, workspace: Workspace, runner: JobExecutor) -> None:
         self._workspace = workspace
-        self._runner = runner
+        self.runner = runner
         self._submitting = threading.Lock()
         sweeps = SweepRuns(workspace, submit=self._submit_child, cancel=self.cancel, remind=self._remind)
         pipelines = PipelineRuns(workspace, submit=self._submit_child, cancel=self.cancel, check_sweep=sweeps.check)
         self._composed = Composed(workspace, {PIPELINE: pipelines, SWEEP: sweeps}, cancel=self.cancel)
-
-    @property
-    def runner(self) -> JobExecutor:
-        """The executor of the runs."""
-        return self._runner
 
     def put(
         self, name: str, job: Mapping[str, Any], *, runconfig: Mapping[str, Any] | None = None
@@ -138,7 +133,7 @@ class JobService:
             if runconfig is not None:
                 workspace.store.v1.put_definition(name, runconfig)
         logger.info("job %s submitted (image %s)", name, spec.image)
-        self._runner.submit(spec)
+        self.runner.submit(spec)
         return run
 
     def _store(
@@ -244,7 +239,7 @@ class JobService:
             self._workspace.store.runs.advance(name, "CancelRequested")
             if composed_kind(run.job) is not None:
                 self._composed.stop(run)
-            elif not self._runner.cancel(name):
+            elif not self.runner.cancel(name):
                 # Nothing executes it: it was never handed over, or its end is being written down just now.
                 self._workspace.store.runs.finish(name, "Canceled")
         return known_job(self._workspace, name)
@@ -284,7 +279,7 @@ class JobService:
             compute = self._workspace.store.assets.compute(name)
             if compute is not None:
                 self._workspace.fleet.configure(name, scale_of(compute, self._workspace.quotas))
-        self._runner.wake()
+        self.runner.wake()
 
     def remove_compute(self, name: str) -> None:
         """Release a cluster that is deleted; the jobs that wait for it or run on it fail."""
@@ -293,7 +288,7 @@ class JobService:
             lost = self._workspace.fleet.remove(name)
         for run_id in lost:
             logger.info("job %s: %s", run_id, _deleted(name))
-            self._runner.fail(run_id, RunError(code="UserError", message=_deleted(name)))
+            self.runner.fail(run_id, RunError(code="UserError", message=_deleted(name)))
 
     def _lost_meanwhile(self, run: Run) -> bool:
         """Fail a job whose cluster was deleted while it was not known; return whether so."""
@@ -303,39 +298,25 @@ class JobService:
         self._workspace.store.runs.finish(run.id, "Failed", code="UserError", message=_deleted(compute))
         return True
 
-    def _spec(self, run: Run) -> RunSpec | None:
-        """Return what the executor was given; None if that cannot be read.
-
-        Another version wrote it then, and the job fails.
-        """
-        try:
-            return spec_from_json(run.spec or "")
-        except ValueError as error:
-            message = f"The job was submitted to another version of the local AzureML: {error}. Submit it again."
-            logger.error("job %s: %s", run.id, message)  # noqa: TRY400 - the cause is in the message
-            self._workspace.store.runs.finish(run.id, "Failed", code="SystemError", message=message)
-            return None
-
     def resume(self) -> None:
         """Start the executor, and resume the runs that had not ended at the last stop."""
         store = self._workspace.store.runs
         with self._submitting:
             for compute in self._workspace.store.assets.computes():
                 self._workspace.fleet.configure(compute.name, scale_of(compute, self._workspace.quotas))
-            known = set(self._runner.active())
+            known = set(self.runner.active())
             unfinished = [
                 run
                 for run in store.unfinished_jobs()
                 if run.spec is not None and run.id not in known and not self._lost_meanwhile(run)
             ]
-            specs = {run.id: spec for run in unfinished if (spec := self._spec(run)) is not None}
-            unfinished = [run for run in unfinished if run.id in specs]
-            self._runner.adopt([specs[run.id] for run in unfinished if run.status not in ("Starting", "Queued")])
-            self._runner.start()
+            specs = {run.id: spec_from_json(run.spec or "") for run in unfinished}
+            self.runner.adopt([specs[run.id] for run in unfinished if run.status not in ("Starting", "Queued")])
+            self.runner.start()
             for run in unfinished:
                 if run.status in ("Starting", "Queued"):
-                    self._runner.submit(specs[run.id])
-                elif run.status == "CancelRequested" and not self._runner.cancel(run.id):
+                    self.runner.submit(specs[run.id])
+                elif run.status == "CancelRequested" and not self.runner.cancel(run.id):
                     store.finish(run.id, "Canceled")
         for run in store.unfinished_jobs():
             if composed_kind(run.job) is not None:

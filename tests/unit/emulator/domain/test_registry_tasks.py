@@ -56,7 +56,7 @@ def test_a_reset_ends_the_runs_first(service: Service) -> None:
     def reset(query: str = "") -> tuple[int, Any]:
         return service.admin("POST", f"reset{query}", tasks=tasks)
 
-    number = tasks.schedule(REQUEST).id
+    number = tasks.schedule(REQUEST).name
     status, answer = reset()
     assert (status, number in answer["error"]) == (409, True)
     assert tasks.run(number).properties["status"] == "Running"
