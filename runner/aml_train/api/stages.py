@@ -92,7 +92,7 @@ def compare(
     configured = functools.cache(lambda: _project(Path(directory), file, target))
 
     def service() -> JobService:
-        return opened().backend.service
+        return opened().service
 
     found = find_comparison(service, names, configured, now=datetime.datetime.now(datetime.UTC), metrics=metrics)
     first, second = (

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, overload
 
-from aml_train.api.backend import ConnectedBackend
 from aml_train.api.planning import host_for
-from aml_train.azure.browse import JobFilter, JobOrder, select_rows
+from aml_train.azure.blob.datastores import DataWorkspace
+from aml_train.azure.blob.operations import fetch_place, job_files, model_place
+from aml_train.azure.blob.transfer import Tally
+from aml_train.azure.browse import JobFilter, JobOrder, describe_job, list_jobs, read_results, select_rows
+from aml_train.azure.models import AzureCatalogue, AzurePassports
 from aml_train.config.load import load_targets
+from aml_train.core.clock import SYSTEM_CLOCK
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.text import aligned, duration, printable_line
 from aml_train.gate.history import series_of
@@ -23,9 +28,10 @@ from aml_train.pipeline.target import open_workspace, target_override
 from aml_train.report.series import History, plot
 
 if TYPE_CHECKING:
-    from aml_train.api.backend import Backend
     from aml_train.azure.browse import JobRow
+    from aml_train.azure.sdk_v2 import AzureV2
     from aml_train.jobs.workspace import JobView, ModelView
+    from aml_train.models.catalogue import Catalogue, PassportStore
     from aml_train.models.download import DownloadedModel
 
 _MOST_READ: Final = 512 << 20
@@ -117,7 +123,7 @@ class Workspace:
     Every method raises ServiceError if the service refuses or does not answer.
     """
 
-    backend: Backend
+    service: AzureV2
 
     @classmethod
     def open(
@@ -144,12 +150,31 @@ class Workspace:
         """
         instead = target_override()
         if instead is not None:
-            return cls(backend=instead.backend())
+            found: Self = instead.workspace()
+            return found
         targets = load_targets(None if config is None else Path(config), directory=Path(directory))
         chosen = targets.named(target)
         host = host_for(chosen.kind, environ)
         connection = open_workspace(host, chosen, targets.directory, lambda _event: None)
-        return cls(backend=ConnectedBackend(connection=connection))
+        return cls(service=connection.service)
+
+    @property
+    def _catalogue(self) -> Catalogue:
+        return AzureCatalogue(self.service, SYSTEM_CLOCK)
+
+    @property
+    def _passports(self) -> PassportStore:
+        return AzurePassports(self.service, DataWorkspace(self.service))
+
+    def _rows(self, wanted: JobFilter) -> Iterator[JobRow]:
+        return list_jobs(self.service, wanted)
+
+    def _results(self, rows: Sequence[JobRow]) -> tuple[list[JobRow], tuple[str, int]]:
+        return read_results(self.service, rows, now=datetime.datetime.now(datetime.UTC))
+
+    def _fetch(self, model: ModelView, folder: Path) -> None:
+        place = model_place(DataWorkspace(self.service), model.path, f"{model.name}:{model.version}")
+        fetch_place(place, folder, Tally())
 
     def jobs(
         self,
@@ -192,7 +217,7 @@ class Workspace:
         )
         results = metrics is None or bool(metrics)
         order = JobOrder(key=sort, reverse=reverse, most=limit, results=results)
-        rows, notes = select_rows(self.backend.rows(wanted), order, self.backend.results)
+        rows, notes = select_rows(self._rows(wanted), order, self._results)
         return JobList(rows, notes=notes, metrics=metrics or ())
 
     def job(self, name: str) -> JobView:
@@ -205,13 +230,13 @@ class Workspace:
         Raises:
             InvalidError: there is no such job.
         """
-        if self.backend.service.find(name) is None:
-            raise no_job(self.backend.service.tagged_jobs, name)
-        return self.backend.service.details(name)
+        if self.service.find(name) is None:
+            raise no_job(self.service.tagged_jobs, name)
+        return self.service.details(name)
 
     def describe(self, job: str) -> dict[str, Any]:
         """Return a job's description, as ``aml-train jobs show`` prints it."""
-        return self.backend.describe(job)
+        return describe_job(self.service, job)
 
     def metrics(self, job: str) -> dict[str, float]:
         """Return every metric's last value.
@@ -220,11 +245,11 @@ class Workspace:
         >>> workspace.metrics(workspace.jobs()[0].name)
         {'val/accuracy': 0.97}
         """
-        return dict(self.backend.service.last_metrics(job))
+        return dict(self.service.last_metrics(job))
 
     def parameters(self, job: str) -> dict[str, str]:
         """Return the parameters that a job logged, as with ``mlflow.log_param``."""
-        return dict(self.backend.service.logged_parameters(job))
+        return dict(self.service.logged_parameters(job))
 
     def history(self, job: str, metric: str) -> list[tuple[int, float]]:
         """Return the (step, value) pairs of one metric, in the order of their steps.
@@ -233,7 +258,7 @@ class Workspace:
         >>> workspace.history(workspace.jobs()[0].name, "val/accuracy")
         [(0, 0.91), (1, 0.97)]
         """
-        return series_of({metric: self.backend.service.metric_history(job, metric)})[metric]
+        return series_of({metric: self.service.metric_history(job, metric)})[metric]
 
     def histories(self, job: str, metrics: Sequence[str] | None = None) -> Histories:
         """Return metrics over steps, which print as curves.
@@ -252,7 +277,7 @@ class Workspace:
         >>> workspace.files(workspace.jobs()[0].name, "outputs")
         ['outputs/model/weights.txt']
         """
-        return sorted(self.backend.service.artifact_paths(job, path))
+        return sorted(self.service.artifact_paths(job, path))
 
     def read(self, job: str, path: str) -> bytes:
         """Return one file of a job's artefacts, such as ``user_logs/std_log.txt``.
@@ -261,7 +286,7 @@ class Workspace:
             ServiceError: the job wrote none there.
             InvalidError: it is larger than 512 MiB: download it.
         """
-        content = self.backend.service.read_artifact(job, path, most=_MOST_READ)
+        content = self.service.read_artifact(job, path, most=_MOST_READ)
         if content is None:
             raise ServiceError(f"The job {job} wrote no {path}.", hint=f"See: aml-train jobs show {job}")
         if len(content) > _MOST_READ:
@@ -280,7 +305,9 @@ class Workspace:
             outputs: named outputs, instead.
         """
         folder = Path(to)
-        self.backend.download(job, folder, patterns=patterns, outputs=outputs)
+        places = job_files(DataWorkspace(self.service), job, folder, patterns=patterns, outputs=outputs)
+        for place, path in places:
+            place.download(path, Tally(), folder_wanted=True)
         return folder
 
     def models(self, pattern: str | None = None, *, stage: str | None = None) -> list[ModelView]:
@@ -294,7 +321,7 @@ class Workspace:
             stage: only versions in this stage.
         """
         wanted = ModelFilter(stage=stage.lower() if stage else None)
-        rows = list_models(self.backend.service, self.backend.catalogue, pattern, wanted)
+        rows = list_models(self.service, self._catalogue, pattern, wanted)
         return [version for row in rows for version in row.versions]
 
     def model(self, address: str) -> ModelView:
@@ -306,7 +333,7 @@ class Workspace:
         Raises:
             InvalidError: the address is none of these, or there is no such version.
         """
-        return find_model(self.backend.service, self.backend.catalogue, address)
+        return find_model(self.service, self._catalogue, address)
 
     def download_model(self, address: str, to: str | Path | None = None, *, force: bool = False) -> DownloadedModel:
         """Download the files of a model version, whole or not at all.
@@ -327,8 +354,7 @@ class Workspace:
         """
         model = self.model(address)
         folder = Path(to) if to is not None else Path(f"{model.name}-{model.version}")
-        fetch, store = self.backend.fetch_model, self.backend.passports()
-        return download_model(model, folder, store=store, fetch=fetch, force=force)
+        return download_model(model, folder, store=self._passports, fetch=self._fetch, force=force)
 
 
 def _status(word: str) -> Any:

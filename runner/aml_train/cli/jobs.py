@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
 import fnmatch
-import functools
 import secrets
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,16 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from aml_train.api.workspace import Workspace
 from aml_train.azure.blob.operations import job_files
-from aml_train.azure.browse import (
-    JobFilter,
-    JobOrder,
-    describe_job,
-    list_jobs,
-    read_results,
-    select_rows,
-    view_job,
-)
+from aml_train.azure.browse import describe_job, view_job
 from aml_train.cli.data import moved, open_data
 from aml_train.cli.options import most, open_workspace, shown_metrics, tag_filter
 from aml_train.cli.output import json_option, masker, print_facts, print_lines, print_result_line, terminal_width
@@ -110,18 +101,17 @@ def list_(
     """
     if not key and len(metrics) != 1:
         raise click.UsageError("--sort without a key needs one --metric, which it sorts by.")
-    wanted = JobFilter(
-        statuses=frozenset(JobStatus(word) for word in statuses),
+    rows = Workspace(service=open_workspace(project)).jobs(
+        status=statuses,
         experiment=experiment,
         name=name,
         tags=tag_filter(tags),
+        sort=key or metrics[0],
+        reverse=reverse,
+        limit=lines or None,
         archived=archived,
     )
-    service = open_workspace(project)
-    read = functools.partial(read_results, service, now=datetime.datetime.now(datetime.UTC))
-    order = JobOrder(key=key or metrics[0], reverse=reverse, most=lines or None)
-    rows, notes = select_rows(list_jobs(service, wanted), order, read)
-    print_lines((f"note: {note}" for note in notes), err=True)
+    print_lines((f"note: {note}" for note in rows.notes), err=True)
     if as_json:
         for row in rows:
             print_result_line(row.facts())

@@ -110,18 +110,11 @@ class Target(Protocol):
         """Return the client of a registry by its host; None for one that is not reached."""
 
 
-class TargetOverride(Protocol):
+class TargetOverride(Target, Protocol):
     """A workspace in memory that is used in place of every target, in tests of programs that use aml-train."""
 
-    @property
-    def service(self) -> Workspace:
-        """Its jobs, metrics and models."""
-
-    def target(self) -> Target:
-        """Return the target that runs use."""
-
-    def backend(self) -> Any:
-        """Return what :class:`aml_train.api.workspace.Workspace` reads."""
+    def workspace(self) -> Any:
+        """Return the :class:`aml_train.api.workspace.Workspace` that reads it."""
 
     def promoter(self, emit: Listener) -> Promoter:
         """Return the promoter of its models."""
@@ -158,7 +151,7 @@ def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Targe
         ImageError: the engine does not answer.
     """
     if (instead := target_override()) is not None:
-        return instead.target()
+        return instead
     sweep_folders(emit)
     place = host.place(config.builder)
     engine = place.engine() if plan.images else None

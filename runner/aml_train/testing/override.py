@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import hashlib
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from aml_train.api.backend import Backend
+from aml_train.api.workspace import Workspace
 from aml_train.azure.blob.globs import has_wildcards, select
 from aml_train.azure.browse import JobFilter, JobRow
 from aml_train.config.sections.targets import ClusterConfig
 from aml_train.core.clock import SYSTEM_CLOCK, Clock
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Listener
-from aml_train.core.references import ImageRef
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.spec import ImageSpec, Tested, TestSpec
 from aml_train.jobs.pace import Pace
@@ -27,7 +25,7 @@ from aml_train.models.catalogue import Catalogue, PassportStore, StoredFile
 from aml_train.models.lineage import Tracer
 from aml_train.models.promotion.promote import Promoter
 from aml_train.pipeline.evaluate import evaluate
-from aml_train.pipeline.target import Target, overriding_targets
+from aml_train.pipeline.target import overriding_targets
 from aml_train.testing.memory import MemoryService, Training, nothing
 
 
@@ -119,9 +117,6 @@ class HeldRecord:
         self.store.contents[self.model] = content
 
 
-_HOST = "memory.azurecr.io"
-
-
 @contextlib.contextmanager
 def memory_workspace(training: Training = nothing, service: MemoryService | None = None) -> Iterator[MemoryService]:
     """Use a workspace in memory in place of every target, and give it.
@@ -144,24 +139,53 @@ def memory_workspace(training: Training = nothing, service: MemoryService | None
         service: a workspace that has jobs and models; *training* does not count then.
     """
     service = MemoryService(training=training, any_compute=True) if service is None else service
-    with overriding_targets(MemoryOverride(service=service)):
+    with overriding_targets(MemoryTarget(service=service)):
         yield service
 
 
 @dataclass
-class MemoryOverride:
-    """See :class:`aml_train.pipeline.target.TargetOverride`."""
+class MemoryTarget:
+    """See :class:`aml_train.pipeline.target.TargetOverride`. Its runs have no images: nothing is built."""
 
     service: MemoryService
     records: MemoryRecords = field(default_factory=MemoryRecords)
+    pace: Pace = field(default_factory=lambda: Pace(shortest=0.0, longest=0.0, log=0.0))
 
-    def target(self) -> Target:
-        """See :class:`aml_train.pipeline.target.TargetOverride`."""
-        return MemoryTarget(service=self.service)
+    def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
+        """See :class:`aml_train.pipeline.target.Target`.
 
-    def backend(self) -> Backend:
+        Raises:
+            ServiceError: always, since there is no registry.
+        """
+        raise _no_registry()
+
+    def ensure_compute(self, cluster: ClusterConfig, clock: Clock) -> None:
+        """See :class:`aml_train.pipeline.target.Target`."""
+        self.service.computes.setdefault(cluster.name, cluster)
+
+    def find_image(self, spec: ImageSpec) -> Tested | None:
+        """See :class:`aml_train.pipeline.target.Target`."""
+        return None
+
+    def find_build(self, spec: ImageSpec, tests: TestSpec | None, known: Tested, digest: str) -> Tested | None:
+        """See :class:`aml_train.pipeline.target.Target`."""
+        return None
+
+    def image_registry(self) -> RegistryLocation:
+        """See :class:`aml_train.pipeline.target.Target`.
+
+        Raises:
+            ServiceError: always, since there is no registry.
+        """
+        raise _no_registry()
+
+    def registry(self, host: str) -> Registry | None:
+        """See :class:`aml_train.pipeline.target.Target`."""
+        return None
+
+    def workspace(self) -> Workspace:
         """See :class:`aml_train.pipeline.target.TargetOverride`."""
-        return MemoryBackend(service=self.service)
+        return MemoryWorkspace(service=self.service)
 
     def promoter(self, emit: Listener) -> Promoter:
         """Return a promoter; lineages end at images, as there is no registry."""
@@ -178,74 +202,31 @@ class MemoryOverride:
         )
 
 
-@dataclass
-class MemoryTarget:
-    """See :class:`aml_train.pipeline.target.Target`. Every image counts as built and tested."""
-
-    service: MemoryService
-    pace: Pace = field(default_factory=lambda: Pace(shortest=0.0, longest=0.0, log=0.0))
-
-    def ensure_image(self, spec: ImageSpec, tests: TestSpec | None, *, force: bool, commit: str | None) -> Tested:
-        """Return a digest that is computed from the image's address."""
-        return _tested(spec)
-
-    def ensure_compute(self, cluster: ClusterConfig, clock: Clock) -> None:
-        """See :class:`aml_train.pipeline.target.Target`."""
-        self.service.computes.setdefault(cluster.name, cluster)
-
-    def find_image(self, spec: ImageSpec) -> Tested | None:
-        """See :class:`aml_train.pipeline.target.Target`."""
-        return _tested(spec)
-
-    def find_build(self, spec: ImageSpec, tests: TestSpec | None, known: Tested, digest: str) -> Tested | None:
-        """See :class:`aml_train.pipeline.target.Target`; an address has one digest."""
-        return None
-
-    def image_registry(self) -> RegistryLocation:
-        """See :class:`aml_train.pipeline.target.Target`.
-
-        Raises:
-            ServiceError: always, since there is no registry.
-        """
-        raise ServiceError("A workspace in memory has no registry.")
-
-    def registry(self, host: str) -> Registry | None:
-        """See :class:`aml_train.pipeline.target.Target`."""
-        return None
+def _no_registry() -> ServiceError:
+    return ServiceError("A workspace in memory has no registry.")
 
 
-def _tested(spec: ImageSpec) -> Tested:
-    digest = f"sha256:{hashlib.sha256(spec.address.encode()).hexdigest()}"
-    return Tested(
-        reference=ImageRef.parse(f"{_HOST}/{spec.repository}@{digest}"),
-        digest=digest,
-        address=spec.address,
-        how="found",
-        record=None,
-        compressed_bytes=None,
-    )
+@dataclass(frozen=True, kw_only=True)
+class MemoryWorkspace(Workspace):
+    """A workspace in memory, to read."""
 
-
-@dataclass
-class MemoryBackend:
-    """See :class:`aml_train.api.backend.Backend`."""
-
-    service: MemoryService
+    service: MemoryService  # type: ignore[assignment]
 
     @property
-    def catalogue(self) -> Catalogue:
-        """See :class:`aml_train.api.backend.Backend`."""
+    def _catalogue(self) -> Catalogue:
         return MemoryCatalogue(self.service)
 
-    def rows(self, wanted: JobFilter) -> Iterator[JobRow]:
-        """See :class:`aml_train.api.backend.Backend`."""
+    @property
+    def _passports(self) -> PassportStore:
+        return MemoryPassports()
+
+    def _rows(self, wanted: JobFilter) -> Iterator[JobRow]:
         for view in reversed(list(self.service.jobs.values())):
             row = _row(view)
             if wanted.takes(row):
                 yield row
 
-    def results(self, rows: Sequence[JobRow]) -> tuple[list[JobRow], tuple[str, int]]:
-        """See :class:`aml_train.api.backend.Backend`."""
+    def _results(self, rows: Sequence[JobRow]) -> tuple[list[JobRow], tuple[str, int]]:
         found = []
         for row in rows:
             view = self.service.jobs[row.name]
@@ -255,7 +236,7 @@ class MemoryBackend:
         return found, ("", 0)
 
     def describe(self, job: str) -> dict[str, Any]:
-        """See :class:`aml_train.api.backend.Backend`."""
+        """See :meth:`aml_train.api.workspace.Workspace.describe`."""
         view = self.service.find(job)
         if view is None:
             raise no_job(self.service.tagged_jobs, job)
@@ -271,8 +252,9 @@ class MemoryBackend:
         }
         return {name: value for name, value in fields.items() if value not in (None, "", {}, [])}
 
-    def download(self, job: str, folder: Path, *, patterns: Sequence[str], outputs: Sequence[str]) -> None:
-        """See :class:`aml_train.api.backend.Backend`."""
+    def download(self, job: str, to: str | Path, *patterns: str, outputs: Sequence[str] = ()) -> Path:
+        """See :meth:`aml_train.api.workspace.Workspace.download`."""
+        folder = Path(to)
         work = self.service.work.get(job)
         if work is None:
             raise no_job(self.service.tagged_jobs, job)
@@ -281,13 +263,9 @@ class MemoryBackend:
             base = folder / output if len(outputs) > 1 else folder
             for pattern in patterns or ("",):
                 _write(base, _matching(files, pattern), f"{job}: {pattern or output or 'default'}")
+        return folder
 
-    def passports(self) -> PassportStore:
-        """See :class:`aml_train.api.backend.Backend`."""
-        return MemoryPassports()
-
-    def fetch_model(self, model: ModelView, folder: Path) -> None:
-        """See :class:`aml_train.api.backend.Backend`."""
+    def _fetch(self, model: ModelView, folder: Path) -> None:
         title, place = f"{model.name}:{model.version}", model.path.partition("azureml://jobs/")[2]
         job, _, path = place.partition("/outputs/")
         output, _, inner = path.partition("/paths/")
