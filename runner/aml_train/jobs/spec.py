@@ -63,17 +63,15 @@ class NodesImage:
     Attributes:
         name: its key below ``images``.
         nodes: the nodes that run in it.
-        places: the keys of their mappings in the document.
     """
 
     name: str
-    nodes: tuple[str, ...]
-    places: tuple[Place, ...]
+    nodes: tuple[JobNode, ...]
 
     def tag(self, image: Tested) -> str:
         """Return the value of the job's tag: JSON, without its nodes if they have no room."""
         record = image.record.key if image.record else None
-        found = {"image": str(image.reference), "tested": record, "nodes": sorted(self.nodes)}
+        found = {"image": str(image.reference), "tested": record, "nodes": sorted(node.name for node in self.nodes)}
         text = json.dumps(found, separators=(",", ":"))
         return text if len(text) <= VALUE_LENGTH else json.dumps({**found, "nodes": None}, separators=(",", ":"))
 
@@ -173,7 +171,7 @@ def fingerprint(template: JobTemplate, images: Mapping[str, Tested]) -> str:
         content["places"] = [".".join(place) for place in template.places]
     if template.images:
         content["images"] = [
-            [_identity(images[one.name]), [".".join(place) for place in one.places]] for one in template.images
+            [_identity(images[one.name]), [".".join(node.place) for node in one.nodes]] for one in template.images
         ]
     text = json.dumps(content, sort_keys=True, default=str, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
@@ -209,9 +207,10 @@ def make_job(template: JobTemplate, images: Mapping[str, Tested], attempt: int) 
         tags |= {TAG_IMAGE: str(image.reference), TAG_DIGEST: image.digest, TAG_ADDRESS: image.address}
         tags[TAG_TESTED] = image.record.key if image.record else "no tests configured"
         tags |= {TAG_IMAGES + one.name: one.tag(images[one.name]) for one in template.images}
-        for name, places in (("", template.places), *((one.name, one.places) for one in template.images)):
-            for place in places:
-                mapping_at(document, place)["environment"] = {"image": str(images[name].reference)}
+        places = [("", place) for place in template.places]
+        places += [(one.name, node.place) for one in template.images for node in one.nodes]
+        for name, place in places:
+            mapping_at(document, place)["environment"] = {"image": str(images[name].reference)}
     name = job_name(template, images, attempt)
     document["name"] = name
     document["tags"] = tags

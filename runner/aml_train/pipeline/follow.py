@@ -36,7 +36,7 @@ def follow_job(ctx: RunContext, target: Target, job: SubmittedJob) -> CompletedJ
             ctx.progress.job_ended(view.status.value)
             ctx.emit(JobStatusChanged(job=view.name, status=view.status.value))
             graph = _graph(ctx, target, view, spending)
-            if graph is not None and (failure := graph.judge(view, None)) is not None:
+            if graph is not None and (failure := graph.judge(None)) is not None:
                 raise failure
         else:
             try:
@@ -58,7 +58,7 @@ def _follow_attempts(ctx: RunContext, target: Target, job: SubmittedJob, spendin
         try:
             ended, failure = watch.run()
             if graph is not None:
-                failure = graph.judge(replace(ended, kind=view.kind, tags=view.tags), failure)
+                failure = graph.judge(failure)
         except AmlTrainError:
             if watch.last is not None and watch.last.status.terminal:
                 _report_attempt(ctx, watch.last)
@@ -82,7 +82,7 @@ def _graph(ctx: RunContext, target: Target, view: JobView, spending: Spending) -
     """Return the follower of a job's nodes or trials; None for a command job."""
     if view.kind not in COMPOSED:
         return None
-    return GraphFollower(ctx, target.service, view.name, spending)
+    return GraphFollower(ctx=ctx, service=target.service, view=view, spending=spending)
 
 
 def _watch(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from aml_train.core.errors import AmlTrainError, JobFailedError, ServiceError
@@ -25,22 +25,22 @@ _NAMED: Final = 10
 _CHECKED: Final = "A node may be reused only from a run in the image that was tested"
 
 
+@dataclass(frozen=True, kw_only=True)
 class GraphFollower:
     """Follows the nodes of a pipeline, or the trials of a sweep, and judges them.
 
-    Args:
+    Attributes:
         ctx: the run.
         service: the workspace.
-        job: the job's name.
+        view: the job.
         spending: counts the nodes.
     """
 
-    def __init__(self, ctx: RunContext, service: Workspace, job: str, spending: Spending) -> None:
-        self._ctx = ctx
-        self._service = service
-        self._job = job
-        self._spending = spending
-        self._seen: dict[str, JobStatus] = {}
+    ctx: RunContext
+    service: Workspace
+    view: JobView
+    spending: Spending
+    _seen: dict[str, JobStatus] = field(default_factory=dict)
 
     def look(self, view: JobView) -> Exceeded | None:
         """List the nodes; return the bound on the cost that they have exceeded, or None.
@@ -48,17 +48,16 @@ class GraphFollower:
         After a failure the next look, or the end, lists them again.
         """
         try:
-            children = self._service.children(self._job)
+            children = self.service.children(self.view.name)
             self._report(children)
-            return self._spending.exceeded(self._job, children, view.observed)
+            return self.spending.exceeded(self.view.name, children, view.observed)
         except ServiceError:
             return None
 
-    def judge(self, view: JobView, failure: AmlTrainError | None) -> AmlTrainError | None:
+    def judge(self, failure: AmlTrainError | None) -> AmlTrainError | None:
         """Judge the ended job by its nodes or trials.
 
         Args:
-            view: the job.
             failure: what the job's own status says; None for Completed.
 
         Returns:
@@ -67,20 +66,41 @@ class GraphFollower:
         Raises:
             ServiceError: the service does not answer.
         """
-        children = list(descendants(self._service, view.name))
+        children = list(descendants(self.service, self.view.name))
         self._report(children)
         nodes = [child for child in children if child.kind != "pipeline"]
         if reused := sum(child.reused_from is not None for child in nodes):
-            self._ctx.notice(f"{reused} of {len(nodes)} nodes were reused.")
-        return _judge(self._ctx, self._service, view, failure, children)
+            self.ctx.notice(f"{reused} of {len(nodes)} nodes were reused.")
+        if self.view.kind == "sweep":
+            if failure is not None or any(trial.status is JobStatus.COMPLETED for trial in children):
+                return failure
+            return JobFailedError(
+                f"The sweep {self.view.name} completed, but none of its {len(children)} trials did.",
+                hint="Look at the trials' logs, and at the early termination policy.",
+            )
+        planned = self.ctx.plan.job.nodes if self.ctx.options.job is None else ()
+        allowed = self.ctx.plan.watch.allow_failed
+        problems = unfinished(
+            [node.name for node in planned], _leaves(children, {node.name for node in planned}), allowed
+        )
+        if not problems:
+            spared = [child.node for child in children if child.status is not JobStatus.COMPLETED]
+            if failure is not None and not (spared and isinstance(failure, JobFailedError)):
+                return failure
+            if spared:
+                self.ctx.warn(
+                    f"These nodes did not complete, and `watch.allow-failed` names them: {', '.join(spared)}."
+                )
+            return self._not_ours(children)
+        return self._failed(failure, problems, children)
 
     def _report(self, children: Sequence[ChildView]) -> None:
         for child in children:
             if self._seen.get(child.name) is not child.status:
                 self._seen[child.name] = child.status
-                self._ctx.emit(
+                self.ctx.emit(
                     NodeChanged(
-                        job=self._job,
+                        job=self.view.name,
                         node=child.node,
                         run=child.name,
                         status=child.status.value,
@@ -88,120 +108,84 @@ class GraphFollower:
                     )
                 )
 
+    def _failed(
+        self, failure: AmlTrainError | None, problems: Sequence[tuple[str, str]], children: Sequence[ChildView]
+    ) -> AmlTrainError:
+        """Return the failure of a pipeline: the first node that failed, with its logs."""
+        named = ", ".join(f"{node} ({state})" for node, state in problems[:_NAMED])
+        more = f" and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
+        text = f"Nodes that did not complete: {named}{more}."
+        if failure is not None and not isinstance(failure, JobFailedError):
+            return type(failure)(f"{failure.message}\n{text}", hint=failure.hint)
+        states = dict(problems)
+        bad = [child for child in children if child.node in states and child.status is JobStatus.FAILED]
+        if not bad:
+            said = (
+                failure.message
+                if failure is not None
+                else f"The pipeline {self.view.name} completed without all of its nodes."
+            )
+            return JobFailedError(f"{said}\n{text}", hint="`watch.allow-failed` names nodes that may fail.")
 
-def _judge(
-    ctx: RunContext,
-    service: Workspace,
-    view: JobView,
-    failure: AmlTrainError | None,
-    children: Sequence[ChildView],
-) -> AmlTrainError | None:
-    """Return why the run fails, by its nodes or trials; None if it does not."""
-    if view.kind == "sweep":
-        if failure is not None or any(trial.status is JobStatus.COMPLETED for trial in children):
-            return failure
-        return JobFailedError(
-            f"The sweep {view.name} completed, but none of its {len(children)} trials did.",
-            hint="Look at the trials' logs, and at the early termination policy.",
+        def order(child: ChildView) -> tuple[bool, float]:
+            """Pipelines come last, then the time counts."""
+            return child.kind == "pipeline", math.inf if child.ended is None else child.ended.timestamp()
+
+        return self._with_logs(min(bad, key=order), text)
+
+    def _with_logs(self, node: ChildView, text: str) -> AmlTrainError:
+        """Return the failure of a node with the last lines of its logs."""
+        tail, reason = "", node.error
+        codes: tuple[str, ...] = ()
+        try:
+            found = self.service.details(node.source)
+            logs = JobLogs(self.service, node.source, self.ctx.emit, masker=self.ctx.secrets)
+            logs.read(found, final=True)
+            ended = logs.end(found.error)
+            self.ctx.progress.add(logs=ended)
+            tail, reason, codes = quote_logs(ended), found.error or reason, found.codes
+        except ServiceError as error:
+            self.ctx.warn(f"The logs of the node {node.node} are not shown: {error.message}")
+        label = f"{self.view.name}, node {node.node} ({node.name}),"
+        failure = failure_of(node.status, job=label, reason=reason, tail=tail, codes=codes)
+        if failure is None:  # pragma: no cover - a node that failed has a failure
+            raise AssertionError(f"{node.node} is {node.status.value}")
+        return type(failure)(f"{failure.message}\n{text}", hint=failure.hint)
+
+    def _not_ours(self, children: Sequence[ChildView]) -> AmlTrainError | None:
+        """Return why a reused node does not count: it ran in another image."""
+        images = _images(self.ctx, self.view)
+        if images is None:
+            return None
+        given = (
+            {node.name for node in self.ctx.plan.job.nodes} - images.of_nodes.keys()
+            if self.ctx.options.job is None
+            else set()
         )
-    planned = ctx.plan.job.nodes if ctx.options.job is None else ()
-    allowed = ctx.plan.watch.allow_failed
-    problems = unfinished(
-        [node.name for node in planned], _leaves(children, {node.name for node in planned}), allowed
-    )
-    if not problems:
-        spared = [child.node for child in children if child.status is not JobStatus.COMPLETED]
-        if failure is not None and not (spared and isinstance(failure, JobFailedError)):
-            return failure
-        if spared:
-            ctx.warn(f"These nodes did not complete, and `watch.allow-failed` names them: {', '.join(spared)}.")
-        return _not_ours(ctx, service, view, children)
-    return _failed(ctx, service, view, failure, problems, children)
+        known: dict[str, _Images | None] = {}
+        for child in children:
+            if child.reused_from is None or child.kind == "pipeline" or child.node in given:
+                continue
+            root = self.service.root_of(child.reused_from)
+            if root is not None and root not in known:
+                found = self.service.find(root)
+                known[root] = None if found is None else images_of(found.tags)
+            before = None if root is None else known[root]
+            name = images.of_nodes.get(child.node, "")
+            ran_in = None if before is None else before.of(child.node)
+            if ran_in is None or ran_in != images.digests[name]:
+                where = f"in {ran_in}" if ran_in else "in an image that is not recorded"
+                return JobFailedError(
+                    f"The node {child.node} of {self.view.name} was reused from {child.reused_from}, which ran {where}. {_CHECKED}.",
+                    hint="Run the nodes again: --set job.settings.force_rerun=true",
+                )
+        return None
 
 
 def _leaves(children: Sequence[ChildView], planned: set[str]) -> list[ChildView]:
     """Return the nodes that run something, and pipelines of which no node is known."""
     outer = {child.node.rpartition("/")[0] for child in children}
     return [child for child in children if child.node in planned or child.node not in outer]
-
-
-def _failed(
-    ctx: RunContext,
-    service: Workspace,
-    view: JobView,
-    failure: AmlTrainError | None,
-    problems: Sequence[tuple[str, str]],
-    children: Sequence[ChildView],
-) -> AmlTrainError:
-    """Return the failure of a pipeline: the first node that failed, with its logs."""
-    named = ", ".join(f"{node} ({state})" for node, state in problems[:_NAMED])
-    more = f" and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
-    text = f"Nodes that did not complete: {named}{more}."
-    if failure is not None and not isinstance(failure, JobFailedError):
-        return type(failure)(f"{failure.message}\n{text}", hint=failure.hint)
-    states = dict(problems)
-    bad = [child for child in children if child.node in states and child.status is JobStatus.FAILED]
-    if not bad:
-        said = (
-            failure.message
-            if failure is not None
-            else f"The pipeline {view.name} completed without all of its nodes."
-        )
-        return JobFailedError(f"{said}\n{text}", hint="`watch.allow-failed` names nodes that may fail.")
-
-    def order(child: ChildView) -> tuple[bool, float]:
-        """Pipelines come last, then the time counts."""
-        return child.kind == "pipeline", math.inf if child.ended is None else child.ended.timestamp()
-
-    return _with_logs(ctx, service, view, min(bad, key=order), text)
-
-
-def _with_logs(ctx: RunContext, service: Workspace, view: JobView, node: ChildView, text: str) -> AmlTrainError:
-    """Return the failure of a node with the last lines of its logs."""
-    tail, reason = "", node.error
-    codes: tuple[str, ...] = ()
-    try:
-        found = service.details(node.source)
-        logs = JobLogs(service, node.source, ctx.emit, masker=ctx.secrets)
-        logs.read(found, final=True)
-        ended = logs.end(found.error)
-        ctx.progress.add(logs=ended)
-        tail, reason, codes = quote_logs(ended), found.error or reason, found.codes
-    except ServiceError as error:
-        ctx.warn(f"The logs of the node {node.node} are not shown: {error.message}")
-    label = f"{view.name}, node {node.node} ({node.name}),"
-    failure = failure_of(node.status, job=label, reason=reason, tail=tail, codes=codes)
-    if failure is None:  # pragma: no cover - a node that failed has a failure
-        raise AssertionError(f"{node.node} is {node.status.value}")
-    return type(failure)(f"{failure.message}\n{text}", hint=failure.hint)
-
-
-def _not_ours(
-    ctx: RunContext, service: Workspace, view: JobView, children: Sequence[ChildView]
-) -> AmlTrainError | None:
-    """Return why a reused node does not count: it ran in another image."""
-    images = _images(ctx, view)
-    if images is None:
-        return None
-    given = {node.name for node in ctx.plan.job.nodes} - images.of_nodes.keys() if ctx.options.job is None else set()
-    known: dict[str, _Images | None] = {}
-    for child in children:
-        if child.reused_from is None or child.kind == "pipeline" or child.node in given:
-            continue
-        root = service.root_of(child.reused_from)
-        if root is not None and root not in known:
-            found = service.find(root)
-            known[root] = None if found is None else images_of(found.tags)
-        before = None if root is None else known[root]
-        name = images.of_nodes.get(child.node, "")
-        ran_in = None if before is None else before.of(child.node)
-        if ran_in is None or ran_in != images.digests[name]:
-            where = f"in {ran_in}" if ran_in else "in an image that is not recorded"
-            return JobFailedError(
-                f"The node {child.node} of {view.name} was reused from {child.reused_from}, which ran {where}. {_CHECKED}.",
-                hint="Run the nodes again: --set job.settings.force_rerun=true",
-            )
-    return None
 
 
 @dataclass(frozen=True, kw_only=True)

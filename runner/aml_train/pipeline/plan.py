@@ -142,7 +142,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
         run_url: the workflow's run; None outside one.
     """
     project = resolved.project or folder_project(config.directory)
-    base = resolved.images[""].base if config.image is not None else None
+    base = resolved.images[""].base if "" in resolved.images else None
     images = tuple(_planned(config, resolved, project))
     document, notices = job_document(config, names)
     notices += _secrets(config, resolved)
@@ -166,14 +166,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
             places=((),) if config.job.kind == "command" else tuple(node.place for node in config.nodes_in_image),
             folders=resolved.folders,
             nodes=config.job.nodes,
-            images=tuple(
-                NodesImage(
-                    name=one.spec.name,
-                    nodes=tuple(node.name for node in one.nodes),
-                    places=tuple(node.place for node in one.nodes),
-                )
-                for one in images[1:]
-            ),
+            images=tuple(NodesImage(name=one.name, nodes=config.nodes_in(one)) for one in config.images),
             code=code,
             code_digest=code_digest,
             local_digests=resolved.local_digests,
@@ -224,17 +217,25 @@ def _tests(tests: TestsConfig | None, files: FileSet | None, trust: Trust) -> Te
 
 def _planned(config: Config, resolved: Resolved, project: ProjectName) -> Iterator[PlannedImage]:
     """Plan ``image`` and ``images``; the repository of a further one is that of ``image`` with its name."""
-    given = [(one.name, one.image, one.tests, config.nodes_in(one)) for one in config.images]
-    if config.image is not None:
-        given = [("", config.image, config.tests, config.nodes_in_image), *given]
-    for name, image, tests, nodes in given:
-        found = resolved.images[name]
-        repository = (config.image or image).named(project.repository).repository
-        named = image.named(f"{repository}-{name}" if name else project.repository)
-        spec = plan_image(named, found.base, found.inputs, found.platform)
+    given = {one.name: (one.tests, config.nodes_in(one)) for one in config.images}
+    given[""] = config.tests, config.nodes_in_image
+    for name, image in named_images(config, project.repository).items():
+        if name not in resolved.images:  # only a run that is planned has them resolved
+            continue
+        found, (tests, nodes) = resolved.images[name], given[name]
+        spec = plan_image(image, found.base, found.inputs, found.platform)
         checks, release = _checks(spec, config, nodes), _release(image, resolved, spec.address)
         spec = replace(spec, name=name, checks=checks, release=release).trusted(resolved.trust)
         yield PlannedImage(spec=spec, tests=_tests(tests, found.test_files, resolved.trust), nodes=nodes)
+
+
+def named_images(config: Config, project: str) -> dict[str, ImageConfig]:
+    """Return the images by their names, each with the name of its repository; *project* is the project's."""
+    found = {} if config.image is None else {"": config.image.named(project)}
+    for one in config.images:
+        of_all = (config.image or one.image).named(project).repository
+        found[one.name] = one.image.named(f"{of_all}-{one.name}")
+    return found
 
 
 def _base(base: BaseImage) -> str:

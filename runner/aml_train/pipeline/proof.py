@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, cast
 
@@ -30,10 +30,10 @@ from aml_train.gate.rules import parse_rule
 from aml_train.image.spec import Tested
 from aml_train.jobs.identity import Identity, identity_difference, job_identity
 from aml_train.jobs.metrics import read_histories
-from aml_train.jobs.spec import JobTemplate, NodesImage, TargetNames, make_job
+from aml_train.jobs.spec import JobTemplate, TargetNames, make_job
 from aml_train.jobs.workspace import JobView, Workspace
 from aml_train.pipeline.branch_verdicts import BranchVerdict, Proof
-from aml_train.pipeline.plan import make_plan
+from aml_train.pipeline.plan import make_plan, named_images
 from aml_train.pipeline.project_name import ProjectName
 from aml_train.pipeline.resolve import Surroundings, resolve
 from aml_train.pipeline.sdk import with_sdk
@@ -123,22 +123,15 @@ class GitProver:
         template = _template(config, self._names)
         found = service.identity(job.name, sdk=config.sdk or "v2")
         images: dict[str, Tested] = {}
-        for name, repository in self._repositories(config):
+        project = self._project.repository if self._project is not None else ""
+        for name, image in named_images(config, project).items():
+            repository = str(image.repository)
             released = self._released(repository, commit, found)
             if released is None:
                 return f"no tag of the commit {commit[:12]} leads to its image in the repository {repository}"
             images[name] = released
         difference = identity_difference(job_identity(make_job(template, images, 1)), found)
         return f"it is not what the commit {commit[:12]} trains: {', '.join(difference[:3])}" if difference else ""
-
-    def _repositories(self, config: Config) -> Iterator[tuple[str, str]]:
-        """Yield name and repository of each image of *config*; the name of ``image`` is empty."""
-        project = self._project.repository if self._project is not None else ""
-        if config.image is not None:
-            yield "", str(config.image.named(project).repository)
-        for one in config.images:
-            of_all = (config.image or one.image).named(project).repository
-            yield one.name, str(one.image.named(f"{of_all}-{one.name}").repository)
 
     def _released(self, repository: str, commit: str, found: Identity) -> Tested | None:
         """Return the image of *found* that the registry's tags of *commit* lead to; None for none."""
@@ -166,19 +159,7 @@ def _template(config: Config, names: TargetNames) -> JobTemplate:
     """Return the job of *config* without its images: no engine and no registry is asked."""
     bare = dataclasses.replace(config, image=None, tests=None, images=())
     resolved = resolve(bare, Surroundings(platform="", commit=lambda _directory: None))
-    template = make_plan(bare, resolved, names).job
-    if config.job.kind == "command" and config.image is None:
-        return template
-    places = ((),) if config.job.kind == "command" else tuple(node.place for node in config.nodes_in_image)
-    images = tuple(
-        NodesImage(
-            name=one.name,
-            nodes=tuple(node.name for node in config.nodes_in(one)),
-            places=tuple(node.place for node in config.nodes_in(one)),
-        )
-        for one in config.images
-    )
-    return dataclasses.replace(template, places=places, images=images)
+    return make_plan(config, resolved, names).job
 
 
 def fault_of_gate(service: Workspace, job: str, rules: Sequence[GateRule], verdict: BranchVerdict) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from aml_train.azure.image_uses import read_image_uses, reference_in, texts_in
 from aml_train.azure.workspace import AzureRest
+from aml_train.config.job.model import JobNode
 from aml_train.core.errors import ServiceError
 from aml_train.core.references import ImageRef
 from aml_train.core.tags import TAG_DIGEST, TAG_IMAGES
@@ -113,7 +114,7 @@ def test_all_images_of_a_pipeline_are_used() -> None:
         record=None,
         compressed_bytes=1,
     )
-    tag = NodesImage(name="prep", nodes=("prep",), places=()).tag(other)
+    tag = NodesImage(name="prep", nodes=(JobNode(name="prep", kind="command"),)).tag(other)
     tags = {TAG_DIGEST: digest("a"), f"{TAG_IMAGES}prep": tag}
     assert uses({"/jobs": [job("j", "Completed", AFTER, tags=tags)]}) == {
         (digest("a"), "the recent job j"),

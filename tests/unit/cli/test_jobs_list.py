@@ -117,7 +117,7 @@ def test_the_table_fits(width: int) -> None:
 def listed(monkeypatch: pytest.MonkeyPatch) -> Rest:
     rest = Rest()
     monkeypatch.setattr("aml_train.cli.jobs.open_workspace", lambda _: rest)
-    monkeypatch.setattr("aml_train.cli.jobs.list_jobs", lambda *_: iter(ROWS))
+    monkeypatch.setattr("aml_train.api.workspace.list_jobs", lambda *_: iter(ROWS))
     return rest
 
 

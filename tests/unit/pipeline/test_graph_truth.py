@@ -165,9 +165,8 @@ def plan_of(case: Case):  # type: ignore[no-untyped-def]
     )
     aside = tuple(node for node, part in zip(nodes, case.parts, strict=True) if part.image == "side")
     images = (OURS, PlannedImage(spec=replace(SPEC, name="side"), tests=None, nodes=aside)) if aside else (OURS,)
-    names, places = tuple(node.name for node in aside), tuple(node.place for node in aside)
     if aside:
-        template = replace(template, images=(NodesImage(name="side", nodes=names, places=places),))
+        template = replace(template, images=(NodesImage(name="side", nodes=aside),))
     rule = GateRule(metric=case.rule, rule=parse_rule(">= 0.9"), where="aml-train.yml:9")
     return make_plan(
         job=template,

@@ -199,7 +199,7 @@ def test_each_node_gets_the_digest_of_its_image(tmp_path: Path) -> None:
         scope="local",
         stem="graph",
         places=tuple(one.place for one in config.nodes_in_image),
-        images=(NodesImage(name="train", nodes=(node.name,), places=(node.place,)),),
+        images=(NodesImage(name="train", nodes=(node,)),),
     )
     other = replace(TESTED, digest="sha256:" + "e" * 64, reference=ImageRef.parse("r.io/train@sha256:" + "e" * 64))
     images = {"": TESTED, "train": other}
@@ -223,7 +223,7 @@ def test_each_image_is_built_and_tested_and_the_run_says_so(tmp_path: Path) -> N
         document={**config.job.document, "type": "pipeline"},
         nodes=config.job.nodes,
         places=tuple(one.place for one in config.nodes_in_image),
-        images=(NodesImage(name="train", nodes=("train",), places=(nodes[0].place,)),),
+        images=(NodesImage(name="train", nodes=nodes),),
     )
     ran = [ChildView(name=f"run-{one.name}", node=one.name, status=JobStatus.COMPLETED) for one in config.job.nodes]
     service = GraphService(parts={"": ran})
