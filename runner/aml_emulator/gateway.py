@@ -33,22 +33,14 @@ class Gateway:
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        await self._serve(scope, receive, send, from_job=False)
-
-    async def for_jobs(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request that comes from a job's network."""
-        await self._serve(scope, receive, send, from_job=True)
-
-    async def _serve(self, scope: Scope, receive: Receive, send: Send, *, from_job: bool) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, *, from_job: bool = False) -> None:
+        """Answer one request; *from_job* says whether it comes from a job's network."""
         try:
             workspace = await self._workspace(scope)
         except ServiceError as error:
-            await self._directory.first.app.refuse(scope, receive, send, error)
+            await self._directory.first.app(scope, receive, send, error=error)
             return
-        answer = workspace.app.for_jobs if from_job else workspace.app
-        await answer(scope, receive, send)
+        await workspace.app(scope, receive, send, from_job=from_job)
 
     async def _workspace(self, scope: Scope) -> OpenWorkspace:
         """Return the workspace that a request names; the first one answers for none.

@@ -13,9 +13,9 @@ import ssl
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import docker
 import docker.errors
@@ -206,7 +206,7 @@ async def _serve(
     tls.load_cert_chain(certificates.server_cert, certificates.server_key)
     serving = [
         serve_application(gateway, certificates, service_socket, stack),
-        serve_application(gateway.for_jobs, certificates, jobs_socket, stack),
+        serve_application(partial(gateway, from_job=True), certificates, jobs_socket, stack),
     ]
     fronts = await start_registry_fronts(
         settings,
@@ -296,16 +296,15 @@ async def _supervise(stop: asyncio.Event, children: list[Child], serving: list[a
             task.cancel()
 
 
+_CAUSES: Final[Sequence[tuple[tuple[type[Exception], ...], str]]] = (
+    ((ChildError,), ""),
+    ((sqlite3.Error,), "the database cannot be used: "),
+    ((docker.errors.DockerException,), "the container engine does not answer; start it, or set DOCKER_HOST: "),
+    ((AzureError,), "the storage does not answer as it should: "),
+    ((OSError, ValueError), "the local AzureML cannot run: "),
+)
+
+
 def start_error(error: Exception) -> StartError | None:
     """Return what an error means for the user, None for a fault of the emulator."""
-    if isinstance(error, ChildError):
-        return StartError(str(error))
-    if isinstance(error, sqlite3.Error):
-        return StartError(f"the database cannot be used: {error}")
-    if isinstance(error, docker.errors.DockerException):
-        return StartError(f"the container engine does not answer; start it, or set DOCKER_HOST: {error}")
-    if isinstance(error, AzureError):
-        return StartError(f"the storage does not answer as it should: {error}")
-    if isinstance(error, OSError | ValueError):
-        return StartError(f"the local AzureML cannot run: {error}")
-    return None
+    return next((StartError(f"{said}{error}") for kinds, said in _CAUSES if isinstance(error, kinds)), None)

@@ -116,21 +116,15 @@ class App:
         """All operations."""
         return (*self._login.routes, *self._routes.routes)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        await self._serve(scope, receive, send)
-
-    async def for_jobs(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request that comes from a job's network."""
-        await self._serve(scope, receive, send, from_job=True)
-
-    async def refuse(self, scope: Scope, receive: Receive, send: Send, error: ServiceError) -> None:
-        """Answer one request with an error that came before its handler."""
-        await self._serve(scope, receive, send, error=error)
-
-    async def _serve(
+    async def __call__(
         self, scope: Scope, receive: Receive, send: Send, *, from_job: bool = False, error: ServiceError | None = None
     ) -> None:
+        """Answer one request.
+
+        Args:
+            from_job: whether it comes from a job's network.
+            error: what its answer is already; None if it has to be handled.
+        """
         if scope["type"] != "http":
             raise RuntimeError(f"not an HTTP request: {scope['type']}")
         headers, body = Headers(scope=scope), await _read(receive)

@@ -31,7 +31,6 @@ CA_VARIABLES = (
 CAPTURED_FOLDERS = ("outputs", "logs")
 """Folders of the working directory that become artefacts of the run."""
 
-_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -56,10 +55,6 @@ class Layout:
     """The folders of one run within its container; every path is absolute."""
 
     run_id: str
-
-    def __post_init__(self) -> None:
-        if not _RUN_ID.fullmatch(self.run_id):
-            raise UnsafePathError(f"{self.run_id!r} cannot be the id of a run")
 
     @property
     def root(self) -> str:

@@ -89,8 +89,7 @@ class Start:
             RunFailedError: by what the job's own specification says.
         """
         self.go_on()
-        with self._user_errors():
-            plan = layout.Layout(run_id=self.spec.run_id)
+        plan = layout.Layout(run_id=self.spec.run_id)
         for stale in self.engine.find(self.spec.run_id):
             self.engine.remove(stale)
         network = self.engine.create_network(self.spec.run_id)

@@ -24,9 +24,6 @@ class WorkspaceNames:
     Args:
         first: the workspace that every emulator has.
         path: the file of the others; None keeps them in memory.
-
-    Raises:
-        ValueError: the file is there and does not hold names.
     """
 
     def __init__(self, first: Identity, path: Path | None = None) -> None:
@@ -35,7 +32,8 @@ class WorkspaceNames:
         self._lock = threading.Lock()
         self._known: dict[str, Identity] = {first.workspace.lower(): first}
         if path is not None and path.exists():
-            self._known |= self._read(path)
+            kept: list[dict[str, str]] = json.loads(path.read_text(encoding="utf-8"))
+            self._known |= {one["name"].lower(): self._named(**one) for one in kept}
 
     def all(self) -> tuple[Identity, ...]:
         """Return all identities, the first one first, then the oldest."""
@@ -92,18 +90,6 @@ class WorkspaceNames:
             ]
             write_private(self._path, json.dumps(kept).encode())
         self._known = known
-
-    def _read(self, path: Path) -> dict[str, Identity]:
-        try:
-            kept: list[dict[str, str]] = json.loads(path.read_text(encoding="utf-8"))
-            return {
-                one["name"].lower(): self._named(
-                    one["name"], workspace_id=one["workspace_id"], instance=one["instance"]
-                )
-                for one in kept
-            }
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"{path} does not hold the names of workspaces; remove the data folder") from error
 
 
 FILE_NAME = "identity.json"
@@ -226,12 +212,9 @@ def load_or_create(folder: Path, *, location: str) -> Identity:
     Args:
         folder: the data folder; must exist.
         location: Azure region whose host name is served, for example ``eastus``; takes effect on every start.
-
-    Raises:
-        ValueError: the file is there but does not hold a whole identity.
     """
     path = folder / FILE_NAME
-    identity = _load(path) if path.exists() else _create(location)
+    identity = Identity(**json.loads(path.read_text("utf-8"))) if path.exists() else _create(location)
     identity = replace(identity, location=location)
     write_private(path, f"{json.dumps(asdict(identity), indent=2)}\n".encode())
     return identity
@@ -255,12 +238,3 @@ def _create(location: str) -> Identity:
         storage_account="amllocalstore",
         storage_key=base64.b64encode(secrets.token_bytes(64)).decode(),
     )
-
-
-def _load(path: Path) -> Identity:
-    try:
-        return Identity(**json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
-        raise ValueError(
-            f"{path} does not hold the emulator's identity ({error!r}); remove the data folder"
-        ) from error

@@ -118,11 +118,8 @@ INWARD_NETWORKS: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = (
 (https://www.rfc-editor.org/rfc/rfc1122#section-3.2.1.3), and what clouds answer their machines on: Azure's wire server, the metadata
 services of Alibaba Cloud and Oracle Cloud, and those of AWS and Google Cloud by IPv6. Others are link-local."""
 
-TRANSLATED_NETWORKS = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("64:ff9b:1::/48"))
-"""NAT64's prefixes: https://www.rfc-editor.org/rfc/rfc6052 and https://www.rfc-editor.org/rfc/rfc8215."""
-
-_NAT64_PREFIXES = (48, 56, 64, 96)
-"""The lengths of RFC 6052's prefixes that fit into the second network, in bits. The octet of the bits 64 to 71 is never a part of the IPv4 address."""
+TRANSLATED_NETWORK = ipaddress.IPv6Network("64:ff9b::/96")
+"""NAT64's prefix: https://www.rfc-editor.org/rfc/rfc6052."""
 
 
 class Destination(Enum):
@@ -221,10 +218,5 @@ def _embedded(address: Address) -> Iterator[ipaddress.IPv4Address]:
     if int(address) >> 32 == 0 and int(address) > 1:
         # IPv4-compatible, which RFC 4291 has deprecated.
         yield ipaddress.IPv4Address(int(address))
-    if address in TRANSLATED_NETWORKS[0]:
+    if address in TRANSLATED_NETWORK:
         yield ipaddress.IPv4Address(address.packed[12:])
-    elif address in TRANSLATED_NETWORKS[1]:
-        for prefix in _NAT64_PREFIXES:
-            after = address.packed[prefix // 8 :]
-            octets = after if prefix == 96 else after[: 8 - prefix // 8] + address.packed[9:]
-            yield ipaddress.IPv4Address(octets[:4])

@@ -270,9 +270,7 @@ def whole_lines(data: bytes, *, most: int) -> bytes:
 
 def attachment(name: str) -> tuple[str, str]:
     """Return the header that makes a browser save a file under *name* (RFC 6266)."""
-    ascii_name = "".join(letter if letter.isascii() and letter.isprintable() else "_" for letter in name)
-    ascii_name = ascii_name.replace('"', "_").replace("\\", "_") or "file"
-    return "Content-Disposition", f"attachment; filename=\"{ascii_name}\"; filename*=UTF-8''{quote(name, safe='')}"
+    return "Content-Disposition", f"attachment; filename*=UTF-8''{quote(name, safe='')}"
 
 
 def _inputs(job: Mapping[str, Any]) -> list[dict[str, str]]:

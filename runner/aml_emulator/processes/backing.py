@@ -23,6 +23,7 @@ READY_SECONDS = 120.0
 STOP_SECONDS = 3.0
 POLL_SECONDS = 0.02
 TAIL_LINES = 20
+LINE_BYTES = 1024 * 1024
 
 TETHER = Path(__file__).with_name("tether.py")
 """Has a child end with this process, even if this one is killed."""
@@ -81,6 +82,7 @@ class Child:
                 stderr=asyncio.subprocess.STDOUT,
                 env={**inherited, **spec.environment},
                 pass_fds=spec.keep_open,
+                limit=LINE_BYTES,
                 start_new_session=True,
             )
         except OSError as error:
@@ -134,21 +136,13 @@ class Child:
 
     async def _read(self) -> None:
         stream = self._process.stdout
-        while stream is not None and (line := await _line(stream)):
+        while stream is not None and (line := await stream.readline()):
             text = line.decode("utf-8", "replace").rstrip()
             self._tail.append(text)
             logger.debug("%s: %s", self.spec.name, text)
 
     def _said(self) -> str:
         return "; it said:\n  " + "\n  ".join(self._tail) if self._tail else ""
-
-
-async def _line(stream: asyncio.StreamReader) -> bytes:
-    """Return the next line, or a part of a long one; empty at the end."""
-    try:
-        return await stream.readline()
-    except ValueError:
-        return await stream.read(1024)
 
 
 logger = logging.getLogger(__name__)

@@ -117,9 +117,6 @@ class Locks:
 
     Args:
         file: where they are kept; made when the first attribute is set.
-
-    Raises:
-        ValueError: the file is there and is none of these.
     """
 
     def __init__(self, file: Path) -> None:
@@ -127,13 +124,7 @@ class Locks:
         self._lock = threading.Lock()
         self._off: dict[str, dict[str, list[str]]] = {}
         if file.exists():
-            try:
-                self._off = {
-                    repository: {name: list(off) for name, off in things.items()}
-                    for repository, things in json.loads(file.read_text("utf-8")).items()
-                }
-            except (AttributeError, TypeError, ValueError) as error:
-                raise ValueError(f"{file} does not hold the registry's attributes ({error})") from error
+            self._off = json.loads(file.read_text("utf-8"))
 
     def of(self, repository: str, name: str = "") -> dict[str, bool]:
         """Return the attributes of a thing."""

@@ -180,7 +180,7 @@ class Service:
             sent.append(message)
 
         async def run() -> None:
-            await (self.app.for_jobs if from_job else self.app)(scope, receive, send)
+            await self.app(scope, receive, send, from_job=from_job)
 
         anyio.run(run)
         return Answer(status=sent[0]["status"], headers=Headers(raw=sent[0]["headers"]), body=sent[1]["body"])

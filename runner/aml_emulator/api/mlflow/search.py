@@ -8,6 +8,7 @@ The grammar is MLflow's (https://mlflow.org/docs/latest/search-runs.html, ``mlfl
 from __future__ import annotations
 
 import math
+import operator as operators
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +31,14 @@ _COMPARISON = re.compile(
 _ORDER = re.compile(rf"\s*{_ENTITY}{_KEY}(?:\s+(?P<direction>ASC|DESC))?\s*", re.IGNORECASE)
 _AND = re.compile(r"AND\b", re.IGNORECASE)
 _GROUPS = {"m": "metrics", "p": "params", "t": "tags"}
-_ORDERING = (">", ">=", "<", "<=")
+_COMPARE: Mapping[str, Callable[[float, float], bool]] = {
+    "=": operators.eq,
+    "!=": operators.ne,
+    ">": operators.gt,
+    ">=": operators.ge,
+    "<": operators.lt,
+    "<=": operators.le,
+}
 _TEXT_OPERATORS = ("=", "!=", "LIKE", "ILIKE", "IN", "NOT IN")
 
 
@@ -124,7 +132,7 @@ class Comparison:
             return False
         if isinstance(actual, str):
             return _compare_text(self._folded(actual), self.operator, tuple(map(self._folded, self.values)))
-        return _compare_number(float(actual), self.operator, float(self.values[0]))
+        return _COMPARE[self.operator](float(actual), float(self.values[0]))
 
     def _folded(self, text: str) -> str:
         # AzureML's pages write attributes.status = 'Failed', MLflow's 'FAILED'.
@@ -170,7 +178,7 @@ def _comparison(match: re.Match[str], grammar: Grammar) -> Comparison:
 
 
 def _check_number(comparison: Comparison) -> None:
-    if comparison.operator not in ("=", "!=", *_ORDERING):
+    if comparison.operator not in _COMPARE:
         raise _refused(f"'{comparison.operator}' does not compare numbers ({comparison.key})")
     try:
         # Numbers of attributes come in quotes, as AzureML's pages have them.
@@ -179,17 +187,8 @@ def _check_number(comparison: Comparison) -> None:
         raise _refused(f"{comparison.key} is a number, and '{comparison.values[0]}' is none") from error
 
 
-@dataclass(frozen=True, kw_only=True)
-class Order:
-    """One column to order by."""
-
-    group: str
-    key: str
-    descending: bool
-
-
-def parse_order(clauses: Iterable[str], grammar: Grammar) -> tuple[Order, ...]:
-    """Return the columns of ``order_by``, the most important first.
+def parse_order(clauses: Iterable[str], grammar: Grammar) -> list[tuple[str, str, bool]]:
+    """Return the columns of ``order_by``, the most important first: group, key, and whether it descends.
 
     Raises:
         MlflowError: one is not understood.
@@ -199,10 +198,9 @@ def parse_order(clauses: Iterable[str], grammar: Grammar) -> tuple[Order, ...]:
         match = _ORDER.fullmatch(clause)
         if match is None:
             raise _refused(f"Invalid order_by clause '{clause}': a column, and ASC or DESC")
-        group, key = grammar.place(match["entity"], match["key"])
         descending = (match["direction"] or "").upper() == "DESC"
-        found.append(Order(group=group, key=key, descending=descending))
-    return tuple(found)
+        found.append((*grammar.place(match["entity"], match["key"]), descending))
+    return found
 
 
 def find(
@@ -224,11 +222,13 @@ def find(
     found = [(item, searchable(item)) for item in items]
     found = [pair for pair in found if all(comparison.holds(pair[1]) for comparison in comparisons)]
     for order in reversed(orders):
-        found = _ordered(found, order)
+        found = _ordered(found, *order)
     return [item for item, _ in found]
 
 
-def _ordered(found: list[tuple[Item, Searchable]], order: Order) -> list[tuple[Item, Searchable]]:
+def _ordered(
+    found: list[tuple[Item, Searchable]], group: str, key: str, descending: bool
+) -> list[tuple[Item, Searchable]]:
     """Return items by one column: the values, then NaN, then missing ones.
 
     That is so in both directions, as MLflow's own store does (``_get_orderby_clauses`` in ``mlflow/store/tracking/sqlalchemy_store.py``) does it.
@@ -236,14 +236,14 @@ def _ordered(found: list[tuple[Item, Searchable]], order: Order) -> list[tuple[I
     values: list[tuple[str | float, tuple[Item, Searchable]]] = []
     not_numbers, missing = [], []
     for pair in found:
-        value = getattr(pair[1], order.group).get(order.key)
+        value = getattr(pair[1], group).get(key)
         if value is None:
             missing.append(pair)
         elif isinstance(value, float) and math.isnan(value):
             not_numbers.append(pair)
         else:
             values.append((value, pair))
-    values.sort(key=lambda entry: entry[0], reverse=order.descending)
+    values.sort(key=lambda entry: entry[0], reverse=descending)
     return [*(pair for _, pair in values), *not_numbers, *missing]
 
 
@@ -254,21 +254,6 @@ def _compare_text(actual: str, operator: str, values: tuple[str, ...]) -> bool:
         flags = re.DOTALL | (re.IGNORECASE if operator == "ILIKE" else re.NOFLAG)
         return re.fullmatch(pattern, actual, flags) is not None
     return (actual in values) == (operator in ("=", "IN"))
-
-
-def _compare_number(actual: float, operator: str, value: float) -> bool:
-    match operator:
-        case "=":
-            return actual == value
-        case "!=":
-            return actual != value
-        case ">":
-            return actual > value
-        case ">=":
-            return actual >= value
-        case "<":
-            return actual < value
-    return actual <= value
 
 
 def _refused(message: str) -> MlflowError:
