@@ -287,7 +287,7 @@ def _failure(reason: str, codes: Sequence[str]) -> Ending:
 
 
 def failure_of(
-    status: JobStatus, *, job: str, reason: str | None, tail: str, codes: Sequence[str] = ()
+    status: JobStatus, *, job: str, reason: str | None, tail: str, cause: str = "", codes: Sequence[str] = ()
 ) -> AmlTrainError | None:
     """Return the error for a terminal *status*, or None for Completed.
 
@@ -296,6 +296,7 @@ def failure_of(
         job: the job's name.
         reason: the service's own explanation, if it gave one.
         tail: what its logs say of the failure: the first traceback, and the last lines of each rank, under a heading.
+        cause: the exception that explains the failure best; empty if none is known.
         codes: the error's code and the codes of its inner errors, the outermost first.
 
     Raises:
@@ -308,6 +309,8 @@ def failure_of(
     says = consequence.says.format(exit_code=exit_code_of(reason))
     log = f"\n{tail}" if tail and ending is not Ending.CANCELLED else ""
     because = f": {_without(reason, log)}" if reason else ""
+    if cause and ending is Ending.SCRIPT:
+        because = f": {cause}"  # AzureML only says that the command failed
     return consequence.error(f"The job {job} {says}{because}{log}", hint=consequence.remedy.format())
 
 

@@ -9,7 +9,7 @@ from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError, ServiceError
 from aml_train.core.events import JobStatusChanged, Listener, Notice
 from aml_train.jobs.live import await_end, request_cancel
-from aml_train.jobs.logs.report import JobLogs, quote_logs
+from aml_train.jobs.logs.report import JobLogs, cause_of, quote_logs
 from aml_train.jobs.pace import Cadence, Exceeded, Limits, Pace, Timing
 from aml_train.jobs.states import JobStatus, failure_of
 from aml_train.jobs.workspace import JobView, Workspace
@@ -80,7 +80,9 @@ class Watch:
             if view is not None and view.status.terminal and self._is_over(view):
                 logs = self._logs.end(view.error)
                 tail = "" if view.status is JobStatus.COMPLETED else quote_logs(logs)
-                return view, failure_of(view.status, job=self._name, reason=view.error, tail=tail, codes=view.codes)
+                return view, failure_of(
+                    view.status, job=self._name, reason=view.error, tail=tail, cause=cause_of(logs), codes=view.codes
+                )
             now = self._clock.now()
             if view is not None and self.timing.waiting_seconds(now) > _LONG_WAIT and not self._reported_wait:
                 self._reported_wait = True

@@ -13,7 +13,7 @@ from aml_train.core.events import NodeChanged
 from aml_train.core.tags import TAG_DIGEST, TAG_IMAGES
 from aml_train.jobs.composed import ChildView, unfinished
 from aml_train.jobs.cost import Spending
-from aml_train.jobs.logs.report import JobLogs, quote_logs
+from aml_train.jobs.logs.report import JobLogs, cause_of, quote_logs
 from aml_train.jobs.pace import Exceeded
 from aml_train.jobs.states import JobStatus, failure_of
 from aml_train.jobs.workspace import JobView, Workspace, descendants
@@ -135,7 +135,7 @@ class GraphFollower:
 
     def _with_logs(self, node: ChildView, text: str) -> AmlTrainError:
         """Return the failure of a node with the last lines of its logs."""
-        tail, reason = "", node.error
+        tail, cause, reason = "", "", node.error
         codes: tuple[str, ...] = ()
         try:
             found = self.service.details(node.source)
@@ -143,11 +143,11 @@ class GraphFollower:
             logs.read(found, final=True)
             ended = logs.end(found.error)
             self.ctx.progress.add(logs=ended)
-            tail, reason, codes = quote_logs(ended), found.error or reason, found.codes
+            tail, cause, reason, codes = quote_logs(ended), cause_of(ended), found.error or reason, found.codes
         except ServiceError as error:
             self.ctx.warn(f"The logs of the node {node.node} are not shown: {error.message}")
         label = f"{self.view.name}, node {node.node} ({node.name}),"
-        failure = failure_of(node.status, job=label, reason=reason, tail=tail, codes=codes)
+        failure = failure_of(node.status, job=label, reason=reason, tail=tail, cause=cause, codes=codes)
         if failure is None:  # pragma: no cover - a node that failed has a failure
             raise AssertionError(f"{node.node} is {node.status.value}")
         return type(failure)(f"{failure.message}\n{text}", hint=failure.hint)

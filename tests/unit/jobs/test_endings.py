@@ -157,3 +157,12 @@ def test_the_document_has_every_state_and_every_ending() -> None:
 
 def _plain(text: str) -> str:
     return re.sub(r"[`<>.\s]+", " ", text).strip().lower()
+
+
+def test_a_known_exception_takes_the_place_of_azuremls_words() -> None:
+    reason = "Execution failed. The job's command exited with status code 3. Please check log file 'user_logs/std_log.txt'."
+    error = failure_of(
+        JobStatus.FAILED, job="j", reason=reason, tail="", cause="KeyError: 'x' (train.py:3)", codes=("UserError",)
+    )
+    assert error is not None
+    assert error.message == "The job j failed: its command ended with exit code 3: KeyError: 'x' (train.py:3)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from aml_train.core.errors import ServiceError
@@ -18,7 +19,7 @@ from aml_train.jobs.logs.follow import (
     log_addresses,
 )
 from aml_train.jobs.logs.names import chosen, log_name
-from aml_train.jobs.logs.tracebacks import TracebackFinder
+from aml_train.jobs.logs.tracebacks import FOREIGN, TracebackFinder
 from aml_train.jobs.states import TAIL_HEADING, TRACEBACK_HEADING, JobStatus
 from aml_train.jobs.workspace import JobView, StorageUnreachableError, Workspace
 
@@ -30,6 +31,10 @@ _MOST_RANKS: Final = 16
 _MOST_AT_ONCE: Final = 8
 _MOST_TRACEBACKS: Final = 8
 _RANK: Final = re.compile(r"\brank[ =:#]{0,2}(\d{1,9})\b", re.I)
+#: What MLflow and azureml-mlflow print behind a run's last own words.
+_NOISE: Final = re.compile(
+    r"\s*(?:🏃 View run |🧪 View experiment |Cleaning up all outstanding Run operations|\d+ items? cleaning up)"
+)
 #: What a rank raises because another one has ended (torch.distributed, gloo, NCCL, mpi4py, launchers).
 _CONSEQUENCE: Final = re.compile(
     r"ChildFailedError|CalledProcessError|DistNetworkError|DistBackendError|DistStoreError|Connection (?:closed|reset) by|"
@@ -117,7 +122,7 @@ class JobLogs:
     def end(self, reason: str | None = None) -> LogsEnded:
         """Report and return last lines and tracebacks; *reason* may name the failed rank."""
         self._follower.finish()
-        tails = self._follower.tails() or self._last_resort()
+        tails = tuple(map(without_noise, self._follower.tails() or self._last_resort()))
         found = best(self._tracebacks.found(), failed=failed_rank(reason))
         ended = LogsEnded(job=self._job, tails=tails, tracebacks=found)
         if ended.tails:
@@ -165,6 +170,28 @@ def best(found: Sequence[Traceback], *, failed: str | None) -> tuple[Traceback, 
         return one.rank != failed, _CONSEQUENCE.search(one.message) is not None
 
     return tuple(sorted(found, key=order)[:_MOST_TRACEBACKS])
+
+
+def without_noise(tail: LogTail) -> LogTail:
+    """Return the last lines of a log without a framework's own, unless there are no others."""
+    lines = tuple(line for line in tail.lines if not _NOISE.match(line))
+    return replace(tail, lines=lines) if any(line.strip() for line in lines) else tail
+
+
+def cause_of(ended: LogsEnded) -> str:
+    """Return the exception that explains a failure best, with its place in the user's code and its rank; empty for none."""
+    if not ended.tracebacks:
+        return ""
+    best_one = ended.tracebacks[0]
+    own = [
+        (file, line)
+        for file, line in best_one.frames
+        if not FOREIGN & set(file.split("/")) and not file.startswith("<")
+    ]
+    file, line = (own or best_one.frames)[-1]
+    place = f"{file.rpartition('/wd/')[2].removeprefix('./')}:{line}"
+    rank = f", {rank_label(best_one.rank)}" if best_one.rank and len(ended.tails) > 1 else ""
+    return f"{best_one.message} ({place}{rank})"
 
 
 def quote_logs(ended: LogsEnded) -> str:

@@ -25,7 +25,7 @@ _CHAIN: Final = frozenset(
         "The above exception was the direct cause of the following exception:",
     }
 )
-_FOREIGN: Final = frozenset({"site-packages", "dist-packages"})
+FOREIGN: Final = frozenset({"site-packages", "dist-packages"})
 _MOST_FRAMES: Final = 200
 _MOST_OPEN: Final = 200
 _MOST_KEPT: Final = 64
@@ -179,7 +179,7 @@ def innermost(
     """
     for file, line in reversed(traceback.frames):
         parts = [part for part in PurePosixPath(file).parts if part not in ("/", ".")]
-        if _FOREIGN & set(parts) or ".." in parts or file.startswith("<"):
+        if FOREIGN & set(parts) or ".." in parts or file.startswith("<"):
             continue
         starts = range(len(parts)) if file.startswith("/") else range(min(1, len(parts)))
         for start in starts:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from aml_train.core.events import Event, LogLines, LogsEnded, LogTail, Notice, Traceback
-from aml_train.jobs.logs.report import JobLogs, best, quote_logs
+from aml_train.jobs.logs.report import JobLogs, best, cause_of, quote_logs, without_noise
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, Placement
 from tests.support.fake_workspace import FakeService
@@ -108,3 +108,33 @@ def test_a_job_that_failed_before_it_wrote_a_log_is_told_from_azuremls_own() -> 
     ]
     assert quote_logs(ended) == "The last lines of system_logs/lifecycler.log:\npulling\nno such image"
     assert [event for event in events if isinstance(event, LogLines)] == []
+
+
+def test_the_cause_of_a_failure_is_its_exception_at_the_innermost_line_of_the_users_code() -> None:
+    frames = (
+        ("/mnt/azureml/cr/j/job/exe/wd/src/train.py", 9),
+        ("/mnt/azureml/cr/j/job/exe/wd/src/model.py", 3),
+        ("/usr/lib/python3/dist-packages/torch/nn/module.py", 1501),
+    )
+    one = Traceback(
+        frames=frames, message="ValueError: shapes differ", origin="user_logs/std_log_process_1.txt", rank="1"
+    )
+    tails = tuple(
+        LogTail(origin=f"user_logs/std_log_process_{rank}.txt", rank=str(rank), lines=("x",), size=1)
+        for rank in range(2)
+    )
+    assert (
+        cause_of(LogsEnded(job="j", tails=tails[:1], tracebacks=(one,)))
+        == "ValueError: shapes differ (src/model.py:3)"
+    )
+    assert (
+        cause_of(LogsEnded(job="j", tails=tails, tracebacks=(one,)))
+        == "ValueError: shapes differ (src/model.py:3, rank 1)"
+    )
+    assert cause_of(LogsEnded(job="j", tails=tails, tracebacks=())) == ""
+
+
+def test_lines_of_mlflow_are_no_last_lines() -> None:
+    own = ("🏃 View run job at: https://x", "🧪 View experiment at: https://x")
+    assert without_noise(LogTail(origin="o", rank="", lines=("last", *own), size=9)).lines == ("last",)
+    assert without_noise(LogTail(origin="o", rank="", lines=own, size=9)).lines == own
