@@ -72,7 +72,7 @@ def find_dev_image(prepared: PreparedRun, emit: Listener, environment: str | Non
         ServiceError: the target does not answer, or refuses.
     """
     if environment is None and prepared.plan.image is not None:
-        return _tested(prepared, open_target(prepared.host, prepared.config, prepared.plan, emit))
+        return _tested(prepared, open_target(prepared.host, prepared.plan, emit))
     given = prepared.plan.environment if environment is None else environment
     if isinstance(given, Mapping):
         return _of_image(prepared, str(given.get("image") or ""), None)
@@ -116,7 +116,7 @@ def _tested(prepared: PreparedRun, target: Target) -> DevImage:
 
 
 def _of_environment(prepared: PreparedRun, name: str, version: str | None, emit: Listener) -> DevImage:
-    config = prepared.config
+    config = prepared.plan.config
     connection = open_workspace(prepared.host, config.target, config.directory, emit)
     version, image = find_environment_image(connection.service, name, version)
     return _of_image(prepared, image, f"{name}:{version}")
@@ -134,8 +134,8 @@ def _of_image(prepared: PreparedRun, image: str, environment: str | None) -> Dev
         )
     except ValueError as error:
         raise InvalidError(f"`{image}` names no image: {error}") from error
-    lookup = image_lookup(prepared.config, prepared.host)
-    platform = prepared.host.place(prepared.config.builder).platform()
+    lookup = image_lookup(prepared.plan.config, prepared.host)
+    platform = prepared.host.place(prepared.plan.config.builder).platform()
     base = lookup.resolve(reference, platform)
     settings: Any = lookup.settings(base, platform)
     name = reference.familiar if base.digest is None else base.pinned.partition("@")[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -46,8 +47,8 @@ class World:
             target="local", description="", scope="s", registry_for_jobs="amllocal.azurecr.io",
             registry_for_engine="localhost:7381", compute=None,
         )  # fmt: skip
-        plan = type("Plan", (), {"image": SPEC, "tests": tests, "environment": environment, "names": names})()
-        self.prepared = PreparedRun(plan=cast("Any", plan), config=cast("Any", None), host=cast("Any", None))
+        plan = SimpleNamespace(image=SPEC, tests=tests, environment=environment, names=names)
+        self.prepared = PreparedRun(plan=cast("Any", plan), host=cast("Any", None))
 
     def image_registry(self) -> RegistryLocation:
         return self.location
@@ -145,6 +146,7 @@ def test_the_image_of_an_environment(
         "aml_train.dev_image.find_environment_image",
         lambda _rest, name, version: (version or "9", images[name]),
     )
-    prepared = replace(World(None).prepared, config=cast("Any", config), host=cast("Any", host))
+    prepared = replace(World(None).prepared, host=cast("Any", host))
+    cast("Any", prepared.plan).config = config
     found = find_dev_image(prepared, lambda _event: None, given)
     assert (found.reference, found.origin()) == (reference, environment)

@@ -64,7 +64,7 @@ def with_data(prepared: PreparedRun) -> PreparedRun:
 
     Nothing is started.
     """
-    plan, config = prepared.plan, prepared.config
+    plan, config = prepared.plan, prepared.plan.config
     sources = data_sources(plan.job.document)
     if not sources:
         return prepared
@@ -85,7 +85,7 @@ def _report_unknown(ctx: RunContext, unknown: str) -> None:
     effect, text = _effect(ctx), f"Data are not identified: {unknown}"
     if effect == "fail":
         raise InvalidError(
-            f"{ctx.plan.data.where}: {text}, and `data.unidentified` is `fail`.",
+            f"{ctx.plan.config.data_config.where}: {text}, and `data.unidentified` is `fail`.",
             hint="Give the identity the right to list these data, or write `unidentified: retrain`.",
         )
     meaning = "no completed job is attached to" if effect == "retrain" else "changes at their addresses go unnoticed"
@@ -93,7 +93,7 @@ def _report_unknown(ctx: RunContext, unknown: str) -> None:
 
 
 def _effect(ctx: RunContext) -> str:
-    return ctx.plan.data.unidentified or ("retrain" if ctx.options.register else "allow")
+    return ctx.plan.config.data_config.unidentified or ("retrain" if ctx.options.register else "allow")
 
 
 def must_retrain(ctx: RunContext, template: JobTemplate) -> bool:
@@ -114,7 +114,7 @@ def check_at_start(ctx: RunContext, target: Target, job: SubmittedJob) -> None:
     if not text:
         return
     _report(ctx, text)
-    if ctx.plan.data.pin == "strict":
+    if ctx.plan.config.data_config.pin == "strict":
         if not job.attached:
             request_cancel(target.service, job.name, clock=ctx.clock)
         raise _strict(ctx.plan, text)
@@ -139,7 +139,7 @@ def check_at_end(
         completed = _recorded(ctx, target.service, completed, text[:VALUE_LENGTH])
     elif unread:
         ctx.warn(f"Whether data changed after the job was submitted is not known: {unread}.")
-    strict = ctx.plan.data.pin == "strict" and (text or unread)
+    strict = ctx.plan.config.data_config.pin == "strict" and (text or unread)
     return completed, _strict(ctx.plan, text or f"Not known: {unread}") if strict else None
 
 
@@ -177,6 +177,6 @@ def _report(ctx: RunContext, text: str) -> None:
 
 def _strict(plan: Plan, text: str) -> GateFailedError:
     return GateFailedError(
-        f"Data may not change after the job is submitted: `data.pin` is `strict` ({plan.data.where}). {text}.",
+        f"Data may not change after the job is submitted: `data.pin` is `strict` ({plan.config.data_config.where}). {text}.",
         hint="No model was registered. Run again: the job trains on the data as they are now.",
     )

@@ -33,11 +33,11 @@ def decide(ctx: RunContext, target: Target, job: CompletedJob, baseline: FoundBa
         gate = evaluate(
             target.service,
             name,
-            plan.gate,
-            plan.baseline,
+            plan.config.gate,
+            plan.config.baseline,
             clock=ctx.clock,
             prover=ctx.prover(target),
-            earlier=earlier_baseline(plan.baseline, baseline, job.view.tags, candidate=name),
+            earlier=earlier_baseline(plan.config.baseline, baseline, job.view.tags, candidate=name),
         )
         ctx.emit(
             MetricsSettled(
@@ -52,9 +52,9 @@ def decide(ctx: RunContext, target: Target, job: CompletedJob, baseline: FoundBa
             ctx.warn(gate.remark)
         _report_late(ctx, target, job, gate)
         ctx.progress.add(gate=gate)
-        if gate.comparison is not None and plan.baseline is not None:
+        if gate.comparison is not None and plan.config.baseline is not None:
             before = series_of(gate.baseline_histories)
-            ctx.emit(BaselineCompared(comparison=gate.comparison, where=plan.baseline.where, histories=before))
+            ctx.emit(BaselineCompared(comparison=gate.comparison, where=plan.config.baseline.where, histories=before))
         for event in gate.decision.rules:
             ctx.emit(event)
         if not gate.decision.met:
@@ -95,7 +95,7 @@ def record_gate(ctx: RunContext, target: Target, job: CompletedJob, gate: GateRe
 
 def _is_baseline_of_others(ctx: RunContext, origin: Origin | None) -> bool:
     """Return whether later runs are compared with those of this run's branch."""
-    baseline, branch = ctx.plan.baseline, branch_of(origin)
+    baseline, branch = ctx.plan.config.baseline, branch_of(origin)
     return baseline is not None and branch is not None and branch == baseline.branch
 
 

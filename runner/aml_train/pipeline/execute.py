@@ -73,7 +73,7 @@ def run_prepared(
     *masker* knows the secrets that the job's logs must not show: by default those of the environment and the configuration. *cancel*
     interrupts the run at its next event or wait.
     """
-    host, config = prepared.host, prepared.config
+    host, config = prepared.host, prepared.plan.config
     if masker is None:
         masker = Masker({*known_secrets(host.environ, identifiers=False), *config.secrets(host.environ)})
 
@@ -87,7 +87,7 @@ def run_prepared(
         clock = Clock(now=elapsed, sleep=interruption.sleep)
 
     def opened() -> Target:
-        return open_target(host, config, prepared.plan, emit)
+        return open_target(host, prepared.plan, emit)
 
     def make_prover(target: Target) -> Prover:
         plan = prepared.plan
@@ -96,7 +96,7 @@ def run_prepared(
         if policy is not None:
             evidence = open_evidence(target.service, target.registry)
             return SealedProver(evidence=evidence, trust=load_trust(policy), git=git)
-        recorded = plan.baseline is not None and plan.baseline.proof == "recorded"
+        recorded = plan.config.baseline is not None and plan.config.baseline.proof == "recorded"
         return Recorded(origin=plan.origin) if recorded else git
 
     provers: list[Prover] = []  # one: a run has one target

@@ -29,7 +29,7 @@ def follow_job(ctx: RunContext, target: Target, job: SubmittedJob) -> CompletedJ
     """
     with ctx.stage("watch", "Follow the job") as summary:
         view = job.view
-        spending = Spending(ctx.plan.cost, target.service)
+        spending = Spending(ctx.plan.config.cost, target.service)
         # A job of this run that completed at once is followed all the same: its log is not read yet, nor its metrics settled.
         settled = view.status is JobStatus.COMPLETED and job.attached
         if settled:
@@ -50,7 +50,7 @@ def follow_job(ctx: RunContext, target: Target, job: SubmittedJob) -> CompletedJ
 
 def _follow_attempts(ctx: RunContext, target: Target, job: SubmittedJob, spending: Spending) -> JobView:
     """Follow one attempt after another; return the one that completed."""
-    began, most = ctx.clock.now(), ctx.plan.retry.preempted
+    began, most = ctx.clock.now(), ctx.plan.config.retry.preempted
     while True:
         view = job.view
         graph = _graph(ctx, target, view, spending)
@@ -94,7 +94,7 @@ def _watch(
     spent: float,
     graph: GraphFollower | None,
 ) -> Watch:
-    bounds, clock = ctx.plan.watch, ctx.clock
+    bounds, clock = ctx.plan.config.watch, ctx.clock
     limits = Limits(
         total=bounds.timeout,
         queue=bounds.queue_timeout,

@@ -79,7 +79,7 @@ class GraphFollower:
                 hint="Look at the trials' logs, and at the early termination policy.",
             )
         planned = self.ctx.plan.job.nodes if self.ctx.options.job is None else ()
-        allowed = self.ctx.plan.watch.allow_failed
+        allowed = self.ctx.plan.config.watch.allow_failed
         problems = unfinished(
             [node.name for node in planned], _leaves(children, {node.name for node in planned}), allowed
         )

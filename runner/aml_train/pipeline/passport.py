@@ -119,7 +119,7 @@ def check_signer(ctx: RunContext) -> None:
     Raises:
         InvalidError: it cannot be used.
     """
-    if ctx.plan.model is not None and ctx.options.register and ctx.plan.passport.signs:
+    if ctx.plan.config.model is not None and ctx.options.register and ctx.plan.config.passport.signs:
         ctx.signer()
 
 
@@ -138,7 +138,7 @@ def sign_model(ctx: RunContext, target: Target, job: JobView, gate: GateResult, 
             if has_passport(evidence, model):
                 summary.append("it had been signed")
                 return
-            made = issue_passport(evidence, signer, model, job, gate.decision, ctx.plan.gate)
+            made = issue_passport(evidence, signer, model, job, gate.decision, ctx.plan.config.gate)
         except PassportError:
             raise
         except AmlTrainError as error:
@@ -200,7 +200,7 @@ def seal(ctx: RunContext, target: Target, job: JobView, gate: GateResult) -> Non
         PassportError: it cannot be signed or kept. The verdict is recorded.
     """
     branch, plan = branch_of(ctx.plan.origin), ctx.plan
-    if not (plan.passport.signs and ctx.options.register and branch is not None and ctx.options.job is None):
+    if not (plan.config.passport.signs and ctx.options.register and branch is not None and ctx.options.job is None):
         return
     signer = ctx.signer()
     try:
@@ -211,7 +211,7 @@ def seal(ctx: RunContext, target: Target, job: JobView, gate: GateResult) -> Non
         facts: dict[str, Any] = {name: getattr(verdict, name) for name in _STATED}
         facts |= {
             "identity": identity_digest(target.service.identity(job.name, sdk=sdk)),
-            "gate": gate_fact(gate.decision, plan.gate),
+            "gate": gate_fact(gate.decision, plan.config.gate),
         }
         seal_verdict(open_evidence(target.service, target.registry).store, signer, job.name, branch, facts)
     except PassportError:

@@ -8,19 +8,13 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from aml_train.config.job.model import JobNode, Place, mapping_at
 from aml_train.config.model import Config
-from aml_train.config.sections.code import DataConfig
-from aml_train.config.sections.gate import BaselineConfig, GateRule
 from aml_train.config.sections.image import ImageConfig
-from aml_train.config.sections.model import ModelConfig
-from aml_train.config.sections.passport import PassportConfig
-from aml_train.config.sections.targets import ClusterConfig
 from aml_train.config.sections.tests import TestsConfig
-from aml_train.config.sections.watch import CostConfig, RetryConfig, WatchConfig
 from aml_train.core.files import FileSet
 from aml_train.core.git import Origin
 from aml_train.core.release_tags import DEFAULT_TAGS, release_tags
@@ -58,37 +52,24 @@ class Plan:
     """Everything that a run will do, and nothing that it has done.
 
     Attributes:
+        config: the configuration: gate, baseline, model, bounds, target.
         images: what is built: the job's image, and further ones of a pipeline; none where the job brings its own environment.
         job: the job without its image and attempt.
-        gate: the rules, in the order of the file.
-        baseline: what those rules compare with that say so.
-        model: what is registered; None for nothing.
         names: what the target calls its workspace, registry and compute.
-        cluster: what the job's compute is to be, where more than its name is said.
         notices: remarks for the user.
         origin: what the job's tags say of where it comes from; None outside a git repository.
-        passport: who signs the passport of the model.
-        data: what data do that change, or are not identified.
         project: what the project is called, where the configuration names neither image nor job.
         trust: whether the commit is the protected branch's; decides tags, caches and which test records count.
     """
 
+    config: Config
     images: tuple[PlannedImage, ...] = ()
     job: JobTemplate
-    gate: tuple[GateRule, ...]
-    model: ModelConfig | None
     names: TargetNames
     commit: Commit | None
-    watch: WatchConfig
-    retry: RetryConfig = field(default_factory=RetryConfig)
-    cost: CostConfig = field(default_factory=CostConfig)
-    cluster: ClusterConfig | None = None
     notices: tuple[str, ...] = ()
-    baseline: BaselineConfig | None = None
     origin: Origin | None = None
     project: ProjectName | None = None
-    passport: PassportConfig = field(default_factory=PassportConfig)
-    data: DataConfig = field(default_factory=DataConfig)
     trust: Trust = PROTECTED
 
     @property
@@ -157,7 +138,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
     return Plan(
         origin=origin,
         trust=resolved.trust,
-        passport=config.passport,
+        config=config,
         project=project,
         images=images,
         job=JobTemplate(
@@ -180,16 +161,8 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
                 **({TAG_BASE: _base(base)} if base is not None else {}),
             },
         ),
-        gate=config.gate,
-        baseline=config.baseline,
-        model=config.model,
         names=names,
         commit=resolved.commit,
-        watch=config.watch,
-        retry=config.retry,
-        cost=config.cost,
-        data=config.data_config,
-        cluster=config.target.cluster,
         notices=(*config.notices, *notices),
     )
 
@@ -364,8 +337,8 @@ def render_plan(plan: Plan) -> str:
     for one in plan.images:
         places = [node.place for node in one.nodes] if one.spec.name else plan.job.places
         parts += _render_image(plan, one, places, document)
-    if plan.cluster is not None:
-        cluster = plan.cluster
+    if plan.config.target.cluster is not None:
+        cluster = plan.config.target.cluster
         parts.append(
             f"compute   {cluster.name}: {cluster.size}, {cluster.min_nodes} to {cluster.max_nodes} nodes, {cluster.tier};"
             f" made where it is missing, {'changed' if cluster.update else 'not changed'} where it is there"
@@ -381,12 +354,12 @@ def render_plan(plan: Plan) -> str:
     name = f"{plan.name or f'{plan.job.stem}-(hash)'}-(attempt)"
     parts.append(f"job       {name}" + ("" if plan.job.runconfig is None else "  (a run of the SDK v1)"))
     parts.append(_indent(yaml_text(document)))
-    rules = [f"{rule.metric} {rule.rule.text}" for rule in plan.gate]
+    rules = [f"{rule.metric} {rule.rule.text}" for rule in plan.config.gate]
     parts.append("gate      " + ("; ".join(rules) if rules else "none: the job only has to complete"))
-    if plan.model:
-        stage = f", in the stage {plan.model.stage}" if plan.model.stage else ""
+    if plan.config.model:
+        stage = f", in the stage {plan.config.model.stage}" if plan.config.model.stage else ""
         parts.append(
-            f"model     {plan.model.name} ({plan.model.type}) from {plan.model.output or plan.model.path}{stage}"
+            f"model     {plan.config.model.name} ({plan.config.model.type}) from {plan.config.model.output or plan.config.model.path}{stage}"
         )
     else:
         parts.append("model     none is registered")

@@ -30,11 +30,11 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
             }
             for one in plan.images[1:]
         },
-        "compute": None if plan.cluster is None else asdict(plan.cluster),
+        "compute": None if plan.config.target.cluster is None else asdict(plan.config.target.cluster),
         "job": _job(plan),
-        "gate": [{"metric": rule.metric, "rule": rule.rule.text, "where": rule.where} for rule in plan.gate],
-        "baseline": None if plan.baseline is None else asdict(plan.baseline),
-        "model": None if plan.model is None else asdict(plan.model),
+        "gate": [{"metric": rule.metric, "rule": rule.rule.text, "where": rule.where} for rule in plan.config.gate],
+        "baseline": None if plan.config.baseline is None else asdict(plan.config.baseline),
+        "model": None if plan.config.model is None else asdict(plan.config.model),
         "notes": list(plan.notices),
     }
 

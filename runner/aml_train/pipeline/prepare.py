@@ -52,7 +52,6 @@ class PreparedRun:
     """A plan, and what its execution needs."""
 
     plan: Plan
-    config: Config
     host: Host
 
     def __str__(self) -> str:
@@ -108,7 +107,7 @@ def prepare_run(
     )
     plan = make_plan(config, resolved, names, run_url=environ.get(RUN_URL_VARIABLE) or None)
     plan = dataclasses.replace(plan, notices=(*plan.notices, *remarks))
-    return PreparedRun(plan=plan, config=config, host=host)
+    return PreparedRun(plan=plan, host=host)
 
 
 def plan_image_only(

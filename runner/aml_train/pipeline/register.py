@@ -23,7 +23,7 @@ def register_model(ctx: RunContext, target: Target, job: CompletedJob, gate: Gat
         JobFailedError: the job wrote no model.
         ServiceError: the service refuses or does not answer.
     """
-    spec = ctx.plan.model
+    spec = ctx.plan.config.model
     if spec is None:
         return None
     name = job.view.name

@@ -62,7 +62,7 @@ def run(ctx: RunContext) -> RunResult:
 def _run_stages(ctx: RunContext) -> tuple[str, str]:
     """Run the stages; return status word and message of a run that does not fail."""
     plan, options = ctx.plan, ctx.options
-    if plan.passport.signs:
+    if plan.config.passport.signs:
         check_signer(ctx)
     for text in plan.notices:
         ctx.notice(text)
@@ -81,12 +81,14 @@ def _run_stages(ctx: RunContext) -> tuple[str, str]:
         job = find_job(ctx, target, template)
         if options.decide and (options.wait or job.view.status.terminal):
             prover = ctx.prover(target)
-            baseline = check_baseline(service, plan.gate, plan.baseline, prover=prover, submitted=True)
+            baseline = check_baseline(service, plan.config.gate, plan.config.baseline, prover=prover, submitted=True)
     else:
         if options.decide:
             inputs = data_to_be(template)
-            baseline = check_baseline(service, plan.gate, plan.baseline, prover=ctx.prover(target), data=inputs)
-        Spending(plan.cost, service).check(plan.job.document, plan.cluster)
+            baseline = check_baseline(
+                service, plan.config.gate, plan.config.baseline, prover=ctx.prover(target), data=inputs
+            )
+        Spending(plan.config.cost, service).check(plan.job.document, plan.config.target.cluster)
         images = build_and_test(ctx, target)
         template = dataclasses.replace(template, data=data() if data is not None else {})
         job = submit_job(ctx, target, template, images, baseline)
@@ -104,10 +106,10 @@ def _run_stages(ctx: RunContext) -> tuple[str, str]:
         return "passed", f"The job {completed.view.name} completed."
     gate = decide(ctx, target, completed, baseline)
     model = register_model(ctx, target, completed, gate)
-    if model is not None and plan.passport.signs:
+    if model is not None and plan.config.passport.signs:
         sign_model(ctx, target, completed.view, gate, model)
     record_gate(ctx, target, completed, gate)
-    if plan.passport.signs:
+    if plan.config.passport.signs:
         seal(ctx, target, completed.view, gate)
     return "passed", f"The job completed{gate.decision.clause}."
 

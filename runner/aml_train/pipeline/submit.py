@@ -69,7 +69,7 @@ def submit_job(
         comparison = _comparison(ctx, target, template)
         spec, found = _choose(ctx, target, template, images, comparison)
         group = ctx.options.group
-        tags = {**spec.document["tags"], **baseline_tags(ctx.plan.baseline, baseline)}
+        tags = {**spec.document["tags"], **baseline_tags(ctx.plan.config.baseline, baseline)}
         tags |= {} if group is None else {TAG_GROUP: group.name, TAG_SEQUENCE: str(group.sequence)}
         spec = replace(spec, document={**spec.document, "tags": tags})
         if found is None:
@@ -185,7 +185,7 @@ def interrupt(ctx: RunContext) -> CancelledError:
     progress, job = ctx.progress, ctx.progress.result.job
     if progress.live is not None:
         ours = job.ours if job is not None else not ctx.options.attach
-        return progress.live.interrupt(cancel=ours and ctx.plan.watch.on_cancel == "cancel")
+        return progress.live.interrupt(cancel=ours and ctx.plan.config.watch.on_cancel == "cancel")
     if job is None:
         return CancelledError("Interrupted before a job was submitted.")
     ended = progress.ended
@@ -309,8 +309,8 @@ def _attachable(status: JobStatus) -> bool:
 def _submit(ctx: RunContext, target: Target, spec: JobSpec, comparison: Comparison) -> tuple[JobSpec, JobView]:
     """Submit the job; under the next attempt's name if its own was taken meanwhile."""
     options, service = ctx.options, target.service
-    if ctx.plan.cluster is not None:
-        target.ensure_compute(ctx.plan.cluster, ctx.clock)
+    if ctx.plan.config.target.cluster is not None:
+        target.ensure_compute(ctx.plan.config.target.cluster, ctx.clock)
     if options.supersede and options.group is not None:
         _supersede(ctx, target, options.group)
 

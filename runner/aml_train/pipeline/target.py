@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from aml_train.azure.credentials import Assertion
     from aml_train.azure.sign_in import Fetched
-    from aml_train.config.model import Config
     from aml_train.config.sections.targets import ClusterConfig, TargetConfig
     from aml_train.core.clock import Clock
     from aml_train.core.events import Listener
@@ -138,7 +137,7 @@ def overriding_targets(one: TargetOverride) -> Iterator[None]:
         _present.remove(one)
 
 
-def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Target:
+def open_target(host: Host, plan: Plan, emit: Listener) -> Target:
     """Open the target of a run.
 
     Start the local AzureML, or sign in to Azure and check workspace and compute.
@@ -152,6 +151,7 @@ def open_target(host: Host, config: Config, plan: Plan, emit: Listener) -> Targe
     """
     if (instead := target_override()) is not None:
         return instead
+    config = plan.config
     sweep_folders(emit)
     place = host.place(config.builder)
     engine = place.engine() if plan.images else None

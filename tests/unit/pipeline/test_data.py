@@ -21,7 +21,7 @@ PATH = "azureml://datastores/d/paths/images"
 
 
 def plan_of(data: DataConfig | None = None) -> Plan:
-    plan = make_plan(data=data or DataConfig(where="aml-train.yml:5"))
+    plan = make_plan(data_config=data or DataConfig(where="aml-train.yml:5"))
     inputs = {"images": {"type": "uri_folder", "path": PATH}}
     return replace(plan, job=replace(plan.job, document={**plan.job.document, "inputs": inputs}))
 

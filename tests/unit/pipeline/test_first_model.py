@@ -15,7 +15,7 @@ from aml_train.gate.history import MetricPoint
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView
 from tests.support.fake_workspace import FakeService
-from tests.unit.pipeline.test_run import good_service, make_plan, run
+from tests.unit.pipeline.test_run import configured, good_service, make_plan, run
 
 PRODUCTION = BaselineConfig(model="digits", stage="production", bootstrap=True, where="aml-train.yml:3")
 RULES = {"acc": [">= baseline"]}
@@ -54,7 +54,7 @@ def test_who_attaches_later_knows_what_the_baseline_was_at_the_submission() -> N
         outcome, _ = run(plan, service, attach=attach)
         assert outcome.status == "gate-failed", attach
         assert "digits version 1 (stage production) was the baseline when the job was submitted" in outcome.message
-    other, _ = run(replace(plan, baseline=replace(PRODUCTION, stage="staging")), service, attach=True)
+    other, _ = run(configured(plan, baseline=replace(PRODUCTION, stage="staging")), service, attach=True)
     assert other.status == "passed", "nothing was in that stage"
 
 

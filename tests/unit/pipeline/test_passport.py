@@ -35,7 +35,7 @@ def run(service: FakeService, signer: Any, *, reached: list[str], **options: Any
         return FakeTarget(service=service)
 
     context = RunContext(
-        plan=replace(make_plan({"acc": [">= 0.95"]}), passport=PassportConfig(key_file=Path("/nowhere/signing.pem"))),
+        plan=make_plan({"acc": [">= 0.95"]}, passport=PassportConfig(key_file=Path("/nowhere/signing.pem"))),
         open_target=opened,
         options=RunOptions(**options),
         clock=Clock(now=clock.now, sleep=clock.sleep),

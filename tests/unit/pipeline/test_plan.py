@@ -149,7 +149,7 @@ def test_a_checkout_is_trusted_by_its_branch(
 def test_a_bare_job_keeps_its_environment(tmp_path: Path) -> None:
     (tmp_path / "job.yml").write_text("command: python train.py\nenvironment: azureml:sklearn:1\n")
     plan = plan_of(tmp_path)
-    assert (plan.image, plan.tests, plan.model, plan.gate) == (None, None, None, ())
+    assert (plan.image, plan.tests, plan.config.model, plan.config.gate) == (None, None, None, ())
     text = render_plan(plan)
     assert "given by the job, not tested: azureml:sklearn:1" in text
     assert "none: the job only has to complete" in text

@@ -2,15 +2,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from aml_train.config.job.model import Job
+from aml_train.config.model import Config
 from aml_train.config.sections.gate import BaselineConfig, GateRule
 from aml_train.config.sections.model import ModelConfig
-from aml_train.config.sections.targets import ClusterConfig
+from aml_train.config.sections.targets import ClusterConfig, TargetConfig
 from aml_train.config.sections.watch import WatchConfig
 from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError, ImageError, ServiceError, TestsFailedError
@@ -130,16 +132,30 @@ def make_plan(rules: Mapping[str, Sequence[str]] | None = None, **changes: Any) 
         stem="digits",
         tags={"aml-train.commit": "f" * 40},
     )
-    plan = Plan(
-        images=(OURS,),
-        job=job,
+    config = Config(
+        file=None,
+        directory=Path("/p"),
+        job=Job(document={}, directory=Path("/p"), file=Path("/p/job.yml"), code=None),
+        image=None,
+        tests=None,
         gate=gate,
         model=ModelConfig(name="digits", path="outputs/model", type="custom_model"),
+        target=TargetConfig(name="local", kind="local", cluster=changes.pop("cluster", None)),
+    )
+    plan = Plan(
+        config=config,
+        images=(OURS,),
+        job=job,
         names=NAMES,
         commit=Commit(sha="f" * 40, branch="main", dirty=False),
-        watch=WatchConfig(),
     )
-    return replace(plan, **changes)
+    own = {name: changes.pop(name) for name in tuple(changes) if name in {one.name for one in fields(Plan)}}
+    return configured(replace(plan, **own), **changes)
+
+
+def configured(plan: Plan, **changes: Any) -> Plan:
+    """Return *plan* with another configuration."""
+    return replace(plan, config=replace(plan.config, **changes))
 
 
 def run(

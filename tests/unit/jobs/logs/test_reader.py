@@ -22,7 +22,7 @@ from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, StorageUnreachableError
 from tests.support.fake_workspace import FakeClock, FakeService
 from tests.support.watching import watch
-from tests.unit.pipeline.test_run import good_service, make_plan, run
+from tests.unit.pipeline.test_run import configured, good_service, make_plan, run
 
 S = JobStatus
 LOG = b"one\ntwo\nlast"
@@ -97,7 +97,7 @@ def test_an_interruption_after_the_end_cancels_nothing(on_cancel: Any) -> None:
             raise KeyboardInterrupt
 
     plan = make_plan({"acc": [">= 0.95"]})
-    plan = replace(plan, watch=replace(plan.watch, on_cancel=on_cancel))
+    plan = configured(plan, watch=replace(plan.config.watch, on_cancel=on_cancel))
     outcome, _ = run(plan, service, listener=interrupt)
     job = outcome.facts()["job"]
     assert service.cancelled == []
