@@ -16,7 +16,7 @@ from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.git import Origin
 from aml_train.gate.baseline import read_values
 from aml_train.gate.history import MetricPoint
-from aml_train.jobs.workspace import Workspace, no_job
+from aml_train.jobs.workspace import Workspace, no_job, seconds_of
 from aml_train.pipeline.baselines import find_baseline, side_of_job
 from aml_train.pipeline.branch_verdicts import Recorded
 from aml_train.pipeline.plan import origin_of
@@ -200,11 +200,8 @@ def _timed(service: Workspace, side: Side, now: datetime.datetime) -> Side:
     """Add how long the job ran, or has been running."""
     if side.job is None or service.find(side.job) is None:
         return side
-    view = service.details(side.job)
-    if view.started is None:
-        return side
-    ended = view.ended or (None if view.status.terminal else now)
-    return side if ended is None else replace(side, seconds=max(0.0, (ended - view.started).total_seconds()))
+    seconds = seconds_of(service.details(side.job), now)
+    return side if seconds is None else replace(side, seconds=seconds)
 
 
 def _of_file(file: Path) -> Side:

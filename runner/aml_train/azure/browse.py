@@ -18,7 +18,7 @@ from aml_train.core.answers import Answer
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.secrets import without_secret_values
 from aml_train.jobs.states import JobStatus, parse_status
-from aml_train.jobs.workspace import JobView, no_job
+from aml_train.jobs.workspace import JobView, no_job, seconds_of
 
 _SETUP: Final = re.compile(r"\A# By aml-train: .*?^\) \|\| exit\n", re.DOTALL | re.MULTILINE)
 
@@ -235,8 +235,7 @@ def read_results(
 
 def _with_results(rest: AzureRest, row: JobRow, now: datetime.datetime) -> JobRow:
     view = rest.details(row.name)
-    ended = view.ended or (None if row.status.terminal else now)
-    seconds = max(0.0, (ended - view.started).total_seconds()) if view.started and ended else None
+    seconds = seconds_of(replace(view, status=row.status), now)
     return replace(row, seconds=seconds, metrics=dict(rest.last_metrics(row.name)))
 
 

@@ -250,32 +250,22 @@ def _listed(names: tuple[str, ...] | None) -> list[str] | None:
 
 
 def _fact(name: str, left: str | None, right: str | None, short: Callable[[str], str] = str) -> Iterator[Row]:
-    if left is None and right is None:
-        return
-    yield Row(
-        kind="fact",
-        name=name,
-        left="" if left is None else short(left),
-        right="" if right is None else short(right),
-        difference="same" if left == right else "",
-        same=left == right,
-    )
+    """Yield the row of a fact; none where neither side has it."""
+    if left is not None or right is not None:
+        shown = ["" if one is None else short(one) for one in (left, right)]
+        same = left == right
+        yield Row(kind="fact", name=name, left=shown[0], right=shown[1], difference="same" * same, same=same)
 
 
 def _durations(left: float | None, right: float | None) -> Iterator[Row]:
-    if left is None and right is None:
-        return
     difference = ""
     if left is not None and right is not None:
         difference = ("-" if left < right else "+") + duration(abs(left - right))
-    yield Row(
-        kind="fact",
-        name="ran for",
-        left="" if left is None else duration(left),
-        right="" if right is None else duration(right),
-        difference=difference,
-        same=left == right,
-    )
+    shown = ["" if one is None else duration(one) for one in (left, right)]
+    if any(shown):
+        yield Row(
+            kind="fact", name="ran for", left=shown[0], right=shown[1], difference=difference, same=left == right
+        )
 
 
 def _model(side: Side) -> str | None:
@@ -290,14 +280,8 @@ def _known(side: Side, name: str) -> str:
 
 
 def _texts(kind: RowKind, name: str, left: str, right: str) -> Row:
-    return Row(
-        kind=kind,
-        name=name,
-        left=left,
-        right=right,
-        difference="same" if left == right else "differs",
-        same=left == right,
-    )
+    same = left == right
+    return Row(kind=kind, name=name, left=left, right=right, difference="same" if same else "differs", same=same)
 
 
 def _in_words(found: MetricDifference) -> str:

@@ -285,6 +285,12 @@ def descendants(service: Workspace, name: str, before: str = "", depth: int = 0)
 _NEWEST: Final = 100
 
 
+def seconds_of(run: JobView | ChildView, now: datetime.datetime | None = None) -> float | None:
+    """Return how long a job ran, or has been running at *now*; None if it did not begin, or its end is not known."""
+    ended = run.ended or (None if run.status.terminal else now)
+    return max(0.0, (ended - run.started).total_seconds()) if run.started and ended else None
+
+
 def no_job(tagged_jobs: Callable[[str], Iterator[JobView]], name: str) -> InvalidError:
     """Return the error for a job that is not in the workspace; its hint names the one that may be meant."""
     newest = itertools.islice(tagged_jobs(TAG_CONFIGURATION), _NEWEST)

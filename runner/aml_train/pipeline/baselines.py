@@ -28,7 +28,7 @@ from aml_train.gate.logged import columns_of
 from aml_train.jobs.data import recorded_contents
 from aml_train.jobs.inputs import data_of
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.workspace import JobView, ModelView, Workspace
+from aml_train.jobs.workspace import JobView, ModelView, Workspace, seconds_of
 from aml_train.models.register import fault_of_registration
 from aml_train.pipeline.branch_verdicts import Prover, Recorded, latest_passed
 
@@ -145,7 +145,7 @@ def side_of_job(view: JobView, title: str) -> Side:
         title=title,
         job=view.name,
         status=view.status.value,
-        seconds=(view.ended - view.started).total_seconds() if view.started and view.ended else None,
+        seconds=seconds_of(view),
         data=data_of(view.tags, view.inputs),
         contents=recorded_contents(view.properties),
         digest=view.tags.get(TAG_DIGEST),

@@ -37,10 +37,10 @@ from aml_train.core.tags import (
 from aml_train.core.threads import map_parallel
 from aml_train.jobs.composed import COMPOSED, ChildView
 from aml_train.jobs.inputs import shown_data
-from aml_train.jobs.workspace import JobView, ModelView, descendants, no_job
+from aml_train.jobs.workspace import JobView, ModelView, descendants, no_job, seconds_of
 from aml_train.pipeline.baselines import side_of_job
 from aml_train.pipeline.target import Host, open_workspace
-from aml_train.report import parts, values
+from aml_train.report import values
 from aml_train.report.reader import Gaps, Other, PartReader, ReportSources
 
 _LOOKED_AT: Final = 1_000
@@ -186,7 +186,7 @@ class _Collector:
         found: dict[str, Any] = {}
         for part in map_parallel(lambda task: task(), tasks, "report"):
             found |= part
-        seconds = parts.seconds_so_far(view, sources.now())
+        seconds = seconds_of(view, sources.now())
         side = replace(side_of_job(view, f"the job {name}"), metrics=found["metrics"], logged=logged, seconds=seconds)
         side = _without_secrets(side)
         return values.Report(

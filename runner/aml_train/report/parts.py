@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from aml_train.jobs.composed import ChildView, Objective, ambiguous, best_trial
 from aml_train.jobs.logs.follow import LogReader, log_addresses
 from aml_train.jobs.logs.names import log_name
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.workspace import JobView, ModelView, StorageUnreachableError, Workspace
+from aml_train.jobs.workspace import JobView, ModelView, StorageUnreachableError, Workspace, seconds_of
 from aml_train.report import values
 from aml_train.report.series import by_step
 
@@ -161,20 +160,6 @@ def read_trials(
             )
         )
     return tuple(found), len(trials) - len(shown)
-
-
-def seconds_of(run: JobView | ChildView) -> float | None:
-    """Return how long a run ran; None if that is not known."""
-    if run.started is None or run.ended is None:
-        return None
-    return max(0.0, (run.ended - run.started).total_seconds())
-
-
-def seconds_so_far(view: JobView, now: datetime.datetime) -> float | None:
-    """Return how long a job ran, or has been running; None if that is not known. Pure."""
-    if view.started is None or view.ended is not None or view.status.terminal:
-        return seconds_of(view)
-    return max(0.0, (now - view.started).total_seconds())
 
 
 def nodes_of(view: JobView, children: Sequence[ChildView], needs: Mapping[str, Sequence[str]]) -> list[values.Node]:

@@ -26,7 +26,7 @@ from aml_train.jobs.composed import ChildView
 from aml_train.jobs.cost import Spending
 from aml_train.jobs.metrics import tables_of_job
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.workspace import JobView, ModelView, Workspace
+from aml_train.jobs.workspace import JobView, ModelView, Workspace, seconds_of
 from aml_train.models.catalogue import Catalogue
 from aml_train.models.lineage import Tracer
 from aml_train.pipeline.branch_verdicts import Recorded
@@ -315,5 +315,5 @@ class PartReader:
         # Bounds were kept while the job ran; here only the prices count.
         spending = Spending(replace(given, max_cost=None, max_node_hours=None), self._service)
         spending.begin(view)
-        spending.ended(view, parts.seconds_so_far(view, self._sources.now()) or 0.0)
+        spending.ended(view, seconds_of(view, self._sources.now()) or 0.0)
         return spending.cost()

@@ -20,7 +20,7 @@ from aml_train.core.events import Listener
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.spec import ImageSpec, Tested, TestSpec
 from aml_train.jobs.pace import Pace
-from aml_train.jobs.workspace import JobView, ModelView, no_job
+from aml_train.jobs.workspace import JobView, ModelView, no_job, seconds_of
 from aml_train.models.catalogue import Catalogue, PassportStore, StoredFile
 from aml_train.models.lineage import Tracer
 from aml_train.models.promotion.promote import Promoter
@@ -230,8 +230,7 @@ class MemoryWorkspace(Workspace):
         found = []
         for row in rows:
             view = self.service.jobs[row.name]
-            ended = view.ended or (None if view.status.terminal else datetime.datetime.now(datetime.UTC))
-            seconds = (ended - view.started).total_seconds() if view.started and ended else None
+            seconds = seconds_of(view, datetime.datetime.now(datetime.UTC))
             found.append(replace(row, seconds=seconds, metrics=dict(self.service.last_metrics(row.name))))
         return found, ("", 0)
 
