@@ -46,19 +46,18 @@ def guarded(outward: Outward) -> Sessions:
 
 @contextmanager
 def fetched(
-    inputs: tuple[InputSpec, ...], go_on: Callable[[], None], *, session: Sessions | None = None
+    inputs: tuple[InputSpec, ...], go_on: Callable[[], None], *, session: Sessions
 ) -> Iterator[dict[str, IO[bytes]]]:
     """Yield the files of web *inputs* by the inputs' names; they are temporary.
 
     Args:
         inputs: all inputs of a job.
         go_on: called now and then; raises to end it.
-        session: gives the HTTP client; by default one that connects to no address of this machine.
+        session: gives the HTTP client.
 
     Raises:
         ContentError: a file cannot be had; the message names the input and the address without its query.
     """
-    session = session or guarded(Outward())
     with ExitStack() as stack:
         files: dict[str, IO[bytes]] = {}
         for item in inputs:
@@ -69,16 +68,16 @@ def fetched(
         yield files
 
 
-def why_unreachable(url: str, *, session: Sessions | None = None) -> str | None:
+def why_unreachable(url: str, *, session: Sessions) -> str | None:
     """Return the reason why a file on the web cannot be read.
 
     It is None if the file can be read, or if a later attempt may succeed. Nothing of the file is read.
 
     Args:
-        session: gives the HTTP client; by default one that connects to no address of this machine.
+        session: gives the HTTP client.
     """
     try:
-        with (session or guarded(Outward()))() as client, _opened(url, client):
+        with session() as client, _opened(url, client):
             return None
     except _RefusedError as error:
         return str(error)

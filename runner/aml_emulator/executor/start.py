@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from typing import IO, Any, Final
@@ -98,7 +98,8 @@ class Start:
             self.note(f"The variable {name} of the job gave way to the one that the emulator needs.")
         for note in self.spec.notes:
             self.note(note)
-        with self._user_errors(), self._fetched() as files:
+        session = guarded(self.settings.outward)
+        with self._user_errors(), fetched(self.spec.inputs, self.go_on, session=session) as files:
             command = render(self.spec.command, plan.input_values(self.spec), plan.output_values(self.spec))
             volume = self.engine.create_volume(self.spec.run_id) if shares(self.spec) else None
             containers = [
@@ -115,9 +116,6 @@ class Start:
             processes = self.remember(followed(self.spec, self.engine, containers, self.logs))
             go(self.spec, self.engine, containers, environment["NO_PROXY"])
         return Containers(self.spec, self.engine, containers, outputs, processes)
-
-    def _fetched(self) -> AbstractContextManager[dict[str, IO[bytes]]]:
-        return fetched(self.spec.inputs, self.go_on, session=guarded(self.settings.outward))
 
     def _environment(self, network: Network) -> tuple[dict[str, str], tuple[str, ...]]:
         with self._user_errors():
