@@ -6,7 +6,7 @@ import contextlib
 import os
 import platform
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -100,14 +100,10 @@ def _logins(config: Config | None, host: Host) -> Logins:
 
 
 def _masked(result: CheckResult, masker: Masker) -> CheckResult:
-    found = result.outcome
-    outcome = Outcome(
-        status=found.status,
-        found=masker.mask(found.found),
-        remedy=masker.mask(found.remedy),
-        exit_code=found.exit_code,
+    outcome = replace(
+        result.outcome, found=masker.mask(result.outcome.found), remedy=masker.mask(result.outcome.remedy)
     )
-    return CheckResult(name=result.name, outcome=outcome, blocked=result.blocked)
+    return replace(result, outcome=outcome)
 
 
 def _read(project: DoctorProject) -> tuple[Config | None, TargetConfig | None, Path | None, Outcome]:

@@ -32,7 +32,7 @@ from aml_train.core.events import (
     TestsFinished,
 )
 from aml_train.core.masking import Masker, Scrubber
-from aml_train.core.text import duration, harmless, lines_of, size, slowest
+from aml_train.core.text import duration, harmless, lines_of, slowest
 from aml_train_action.github.commands import annotation, command, harmless_lines, pieces
 
 LogLevel = Literal["debug", "info", "warning"]
@@ -264,21 +264,16 @@ class GitHubLog:
     def _tell(self, event: Event) -> None:
         match event:
             case ImageReady():
-                extra = f", {size(event.compressed_bytes)} compressed" if event.compressed_bytes else ""
-                self._say(
-                    "·",
-                    f"image {f'{event.image_name}: ' if event.image_name else ''}{event.reference} ({event.how}{extra})",
-                )
+                name = f"{event.image_name}: " if event.image_name else ""
+                self._say("·", f"image {name}{event.reference} ({event.origin})")
             case ImageChecked():
                 for finding in event.findings:
                     if finding.counts_as != "info" or not event.cached:
                         self._say(_SIGNS[finding.counts_as], f"check: {finding}")
             case TestsFinished():
                 if event.passed is not None:
-                    self._say(
-                        "·",
-                        f"tests{f' in {event.image_name}' if event.image_name else ''}: {event.passed} passed, {event.failed} failed, {event.skipped} skipped",
-                    )
+                    name = f" in {event.image_name}" if event.image_name else ""
+                    self._say("·", f"tests{name}: {event.counts}")
                 for failure in event.failures:
                     self._say("✗", f"tests: {failure}")
                 if slow := slowest(event.slowest):
@@ -305,13 +300,7 @@ class GitHubLog:
         last = self._told.setdefault(event.stage, event.at)
         if event.at - last >= _PROGRESS_EVERY:
             self._told[event.stage] = event.at
-            done, total = (
-                (size(event.done), size(event.total or 0))
-                if event.unit == "bytes"
-                else (str(event.done), str(event.total))
-            )
-            of = f" of {total}" if event.total else ""
-            self._say("·", f"{event.label}: {done}{of}{'' if event.unit == 'bytes' else ' ' + event.unit}")
+            self._say("·", f"{event.label}: {event.amount}")
 
     def _lines(self, event: LogLines) -> None:
         """Show lines of a job's log: complete lines at once, others piece by piece."""

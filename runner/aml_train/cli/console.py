@@ -193,15 +193,11 @@ class ConsoleListener:
     def _remember(self, event: Event) -> None:
         match event:
             case ImageReady():
-                extra = f", {size(event.compressed_bytes)} compressed" if event.compressed_bytes else ""
-                self._facts[f"image {event.image_name}".rstrip()] = f"{event.reference} ({event.how}{extra})"
+                self._facts[f"image {event.image_name}".rstrip()] = f"{event.reference} ({event.origin})"
             case ImageChecked():
                 self._checks(event)
             case TestsFinished():
-                counts = "no counts: they wrote no JUnit report"
-                if event.passed is not None:
-                    counts = f"{event.passed} passed, {event.failed} failed, {event.skipped} skipped"
-                self._facts[f"tests {event.image_name}".rstrip()] = counts + (
+                self._facts[f"tests {event.image_name}".rstrip()] = event.counts + (
                     " (recorded earlier in this image)" if event.cached else ""
                 )
                 for failure in event.failures:
@@ -253,7 +249,7 @@ class ConsoleListener:
             last = self._shown.setdefault(event.stage, event.at)
             if event.at - last >= _PROGRESS_EVERY:
                 self._shown[event.stage] = event.at
-                self._say("·", event.stage, f"{event.label[:_LABEL]}: {self._amount(event)}", "cyan")
+                self._say("·", event.stage, f"{event.label[:_LABEL]}: {event.amount}", "cyan")
             return
         if self._live is not None:
             self._live.advance(
@@ -261,14 +257,8 @@ class ConsoleListener:
                 printable_line(event.label),
                 done=event.done,
                 total=event.total,
-                amount=self._amount(event),
+                amount=event.amount,
             )
-
-    @staticmethod
-    def _amount(event: Progress) -> str:
-        if event.unit == "bytes":
-            return size(event.done) + (f" of {size(event.total)}" if event.total else "")
-        return f"{event.done}" + (f" of {event.total}" if event.total else "") + f" {event.unit}"
 
     def _finish(self, event: RunFinished) -> None:
         self.close()

@@ -20,6 +20,7 @@ from typing import Any, Literal
 from aml_train.core.checks import Finding
 from aml_train.core.comparison import Comparison
 from aml_train.core.tables import Table
+from aml_train.core.text import size
 
 Stage = Literal[
     "resolve",
@@ -85,6 +86,13 @@ class Progress(Event):
     done: int
     total: int | None
     unit: str
+
+    @property
+    def amount(self) -> str:
+        """What is done, and of how much, in words."""
+        if self.unit == "bytes":
+            return size(self.done) + (f" of {size(self.total)}" if self.total else "")
+        return f"{self.done}" + (f" of {self.total}" if self.total else "") + f" {self.unit}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,6 +205,11 @@ class ImageReady(Event):
     compressed_bytes: int | None = None
     image_name: str = ""
 
+    @property
+    def origin(self) -> str:
+        """How the run came by it, and its size, in words."""
+        return self.how + (f", {size(self.compressed_bytes)} compressed" if self.compressed_bytes else "")
+
 
 @dataclass(frozen=True, kw_only=True)
 class ImageChecked(Event):
@@ -252,6 +265,13 @@ class TestsFinished(Event):
     failures: tuple[TestFailure, ...] = ()
     slowest: tuple[tuple[str, float], ...] = ()
     image_name: str = ""
+
+    @property
+    def counts(self) -> str:
+        """How many tests passed, in words."""
+        if self.passed is None:
+            return "no counts: they wrote no JUnit report"
+        return f"{self.passed} passed, {self.failed or 0} failed, {self.skipped or 0} skipped"
 
 
 @dataclass(frozen=True, kw_only=True)

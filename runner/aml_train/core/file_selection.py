@@ -9,7 +9,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -128,31 +128,28 @@ class _Rules:
     above: str = ""
 
 
+@dataclass(kw_only=True)
 class Walker:
-    """One walk over a tree, with the ignore files that hold where it is."""
+    """One walk over a tree, with the ignore files that hold where it is.
 
-    def __init__(
-        self,
-        root: Path,
-        patterns: tuple[str, ...],
-        ignore_files: tuple[str, ...],
-        nested: bool,
-        leave_out: tuple[str, ...],
-        links: Literal["keep", "follow"],
-        within: tuple[Path, ...],
-        own: frozenset[FileId],
-    ) -> None:
-        self.root = root
-        self.real_root = root.resolve()
-        self.wanted = _spec(patterns, git=True) if patterns else None
-        self.secrets: list[str] = []
-        self.left_out = leave_out
-        self.leave_out = _spec(leave_out, git=True)
-        self.ignore_files = ignore_files
-        self.nested = nested
-        self.links = links
-        self.within = within
-        self.own = own
+    Attributes:
+        secrets: what it has left out because of its name.
+    """
+
+    root: Path
+    patterns: tuple[str, ...]
+    ignore_files: tuple[str, ...]
+    nested: bool
+    left_out: tuple[str, ...]
+    links: Literal["keep", "follow"]
+    within: tuple[Path, ...]
+    own: frozenset[FileId]
+    secrets: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.real_root = self.root.resolve()
+        self.wanted = _spec(self.patterns, git=True) if self.patterns else None
+        self.leave_out = _spec(self.left_out, git=True)
 
     def walk(self) -> Iterator[FileEntry]:
         """Yield the entries in no order."""

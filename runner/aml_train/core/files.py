@@ -84,7 +84,14 @@ class FileSet:
         if not root.is_dir():
             raise InvalidError(f"{root} is not a folder")
         walker = Walker(
-            root, tuple(patterns), tuple(ignore_files), nested, tuple(leave_out), links, within, frozenset(own)
+            root=root,
+            patterns=tuple(patterns),
+            ignore_files=tuple(ignore_files),
+            nested=nested,
+            left_out=tuple(leave_out),
+            links=links,
+            within=within,
+            own=frozenset(own),
         )
         entries = sorted(walker.walk(), key=lambda entry: entry.path.encode())
         return cls(root=root, entries=tuple(entries), secrets=tuple(sorted(walker.secrets)))

@@ -249,19 +249,20 @@ def _differences(other: Baseline, rows: Sequence[Row]) -> Iterator[Block]:
 def _run(report: Report) -> Iterator[Block]:
     rows: list[tuple[Cell, Cell, Cell]] = []
     for image in report.images:
-        extra = f", {size(image.compressed_bytes)} compressed" if image.compressed_bytes else ""
         label = f"image {image.image_name}" if image.image_name else Word("image")
-        rows.append((label, image.reference, Word(f"{image.how}{extra}")))
+        rows.append((label, image.reference, Word(image.origin)))
         if image.digest and image.digest not in image.reference:
             rows.append((Word("digest"), image.digest, None))
     if report.job and not report.images:
         rows.append((Word("image"), Word("the job's own environment: given, not tested"), None))
     for tests in report.tests:
         label = f"tests in {tests.image_name}" if tests.image_name else Word("tests")
-        counts = f"{tests.passed} passed, {tests.failed or 0} failed, {tests.skipped or 0} skipped"
-        counted = Word("no counts: they wrote no JUnit report" if tests.passed is None else counts)
         rows.append(
-            (label, counted, Word("recorded earlier in this very image") if tests.cached else _took(tests.seconds))
+            (
+                label,
+                Word(tests.counts),
+                Word("recorded earlier in this very image") if tests.cached else _took(tests.seconds),
+            )
         )
     if job := report.job:
         rows.append((Word("job"), job.name, Link("open the job", job.url)))

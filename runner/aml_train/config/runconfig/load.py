@@ -96,17 +96,14 @@ def check_runconfig(
         return None
     translation = ToJob(tree=tree, values=values, directory=source.directory, faults=faults)
     document = translation.document(has_image=has_image)
-    more = apply(_tree_of(source), [one for one in overrides if one.keys[0] in OF_THE_JOB], faults)
+    given = MapNode(mark=source.tree.mark, entries=dict(source.more))
+    more = apply(given, [one for one in overrides if one.keys[0] in OF_THE_JOB], faults)
     for key, entry in more.entries.items():
         document[key] = JOB.keys[key].shape.check(entry.node, key, faults)
     runconfig = RunConfiguration(values=values, command=translation.command() if not faults else "")
     return Job(
         document=document, directory=source.directory, file=source.file, code=source.directory, runconfig=runconfig
     )
-
-
-def _tree_of(source: RunConfigSource) -> MapNode:
-    return MapNode(mark=source.tree.mark, entries=dict(source.more))
 
 
 def _with_environment(tree: MapNode, source: RunConfigSource, project: Path, faults: Faults) -> MapNode:
