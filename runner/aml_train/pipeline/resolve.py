@@ -1,6 +1,6 @@
 """Resolve what a plan needs: the commit, digests of base image and files.
 
-Nothing is changed here: resolving is safe to repeat, and ``plan`` and ``run --dry-run`` do nothing else.
+Nothing is changed here: resolving is safe to repeat, and ``plan`` does nothing else.
 """
 
 from __future__ import annotations
