@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 
 from aml_train.config.sections.image import ImageConfig, SecretConfig
 from aml_train.config.sections.image_packages import ProtectConfig
-from aml_train.config.sections.tests import ContainerLimits
+from aml_train.config.sections.tests import TestSettings
 from aml_train.core.errors import InvalidError
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
@@ -283,38 +283,16 @@ def _check_policy(config: ImageConfig) -> CheckPolicy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TestSpec:
+class TestSpec(TestSettings):
     """The user's tests, ready to run in an image.
 
     Attributes:
-        command: a shell command line.
-        shell: the shell that runs it, with options.
         files: what is copied into the container's working directory.
-        env: environment variables for the tests.
-        timeout: seconds.
-        network: whether the tests may use the network.
-        workdir: folder that the command runs in, relative to the project's.
-        limits: what the container may use.
-        junit: path of a JUnit report, or of a folder of them, relative to the working directory, that the command must
-            write; None for none. Each pytest writes a further one.
-        allow_empty: whether tests pass of which none was executed.
-        evidence: whether reports must show that a test was executed, or the exit code is enough.
         keep: whether the container is kept afterwards, for people to look into; not covered by the key.
         group: of the proposal whose runs believe the record; empty for the protected branch.
     """
 
-    __test__ = False
-    command: str
     files: FileSet
-    env: Mapping[str, str] = field(default_factory=dict)
-    timeout: float = 1800.0
-    network: bool = False
-    workdir: str = ""
-    limits: ContainerLimits = field(default_factory=ContainerLimits)
-    shell: tuple[str, ...] = ("/bin/sh", "-e")
-    junit: str | None = None
-    allow_empty: bool = False
-    evidence: Literal["report", "exit-code"] = "report"
     keep: bool = False
     group: str = ""
 

@@ -172,20 +172,7 @@ def _tests(tests: TestsConfig | None, files: FileSet | None, trust: Trust) -> Te
         return None
     if files is None:
         raise ValueError("tests need their files")
-    return TestSpec(
-        command=tests.command,
-        files=files,
-        env=tests.env,
-        timeout=tests.timeout,
-        network=tests.network,
-        workdir=tests.workdir,
-        limits=tests.limits,
-        shell=tests.shell,
-        junit=tests.junit,
-        allow_empty=tests.allow_empty,
-        evidence=tests.evidence,
-        group=trust.group or "",
-    )
+    return TestSpec(**{**vars(tests), "files": files, "group": trust.group or ""})
 
 
 def _planned(config: Config, resolved: Resolved, project: ProjectName) -> Iterator[PlannedImage]:

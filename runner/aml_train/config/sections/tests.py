@@ -59,8 +59,8 @@ class ContainerLimits:
 
 
 @section
-class TestsConfig:
-    """``tests:``; *timeout* in seconds. The keys of *limits* are keys of the section."""
+class TestSettings:
+    """How tests run; *timeout* in seconds. The keys of *limits* are keys of the section."""
 
     __test__ = False
     command: str = key(Text(noun="a shell command"), "Command that runs inside the image.")
@@ -68,15 +68,6 @@ class TestsConfig:
         Text(noun="a shell with its options", rule=shlex.split, convert=shlex.split),
         "Shell that runs the command, such as `bash -eo pipefail`; `/bin/sh -e` by default: the first command that fails ends the tests.",
         default=("/bin/sh", "-e"),
-    )
-    files: tuple[str, ...] = key(
-        Either(
-            noun="a glob pattern, or a list of them",
-            scalar=PATTERN,
-            items=Items(item=PATTERN, noun="a list of glob patterns"),
-        ),
-        "Files that the tests see, as gitignore patterns; every file that is not ignored by default.",
-        default=(),
     )
     env: Mapping[str, str] = key(VARIABLES, "Environment variables of the tests.", factory=dict)
     workdir: str = key(
@@ -99,6 +90,21 @@ class TestsConfig:
         Choice(words=("report", "exit-code")),
         "Evidence of executed tests: `report` (of pytest, unittest or `junit`; the default), or `exit-code`: exit code 0 is enough.",
         default="report",
+    )
+
+
+@section
+class TestsConfig(TestSettings):
+    """``tests:``, with the patterns of the files that they see."""
+
+    files: tuple[str, ...] = key(
+        Either(
+            noun="a glob pattern, or a list of them",
+            scalar=PATTERN,
+            items=Items(item=PATTERN, noun="a list of glob patterns"),
+        ),
+        "Files that the tests see, as gitignore patterns; every file that is not ignored by default.",
+        default=(),
     )
 
 
