@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import sys
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ jobs:
       metric loss 1 1.5
       param rate 0.1
       write model/weights trained
-      say trained
+      say trained {token}
       output model weights trained
     environment: {{image: {image}}}
     outputs: {{model: {{type: uri_folder}}}}
@@ -41,7 +42,7 @@ jobs:
     early_termination: {{type: median_stopping, evaluation_interval: 1, delay_evaluation: 5}}
   use:
     type: command
-    command: say used
+    command: say used {token}
     environment: {{image: {image}}}
     inputs: {{model: "${{{{parent.jobs.tune.outputs.model}}}}"}}
 """
@@ -51,6 +52,7 @@ type: command
 name: played_trial
 version: "1"
 command: |
+  say {token}
   metric score 0 ${{{{inputs.rate}}}}
   output model weights ${{{{inputs.rate}}}}
 environment: {{image: {image}}}
@@ -66,8 +68,9 @@ def written(given: dict[str, str]) -> Path:
     """Write the jobs and their code; return the folder."""
     folder = Path(given["folder"], "graphs")
     folder.mkdir(exist_ok=True)
-    (folder / "played_trial.yml").write_text(PLAYED_TRIAL.format(image=IMAGE))
-    (folder / "played.yml").write_text(PLAYED.format(compute=given["compute"], image=IMAGE))
+    token = secrets.token_hex(4)  # no node of another test has the same command
+    (folder / "played_trial.yml").write_text(PLAYED_TRIAL.format(image=IMAGE, token=token))
+    (folder / "played.yml").write_text(PLAYED.format(compute=given["compute"], image=IMAGE, token=token))
     return folder
 
 
