@@ -301,7 +301,7 @@ def told_base(folder: Path, garden: Garden) -> str:
 
 
 def registry_texts(repository: str) -> Iterator[str]:
-    """Yield tags, manifests and configurations of a repository: everything but layers."""
+    """Yield tags, manifests, configurations and records of a repository: everything but the layers of images."""
     accept = ", ".join(
         f"application/vnd.{kind}+json"
         for kind in ("oci.image.manifest.v1", "docker.distribution.manifest.v2", "oci.image.index.v1")
@@ -313,9 +313,11 @@ def registry_texts(repository: str) -> Iterator[str]:
         for tag in tags.json()["tags"]:
             manifest = session.get(f"{repository}/manifests/{tag}", headers={"Accept": accept}, timeout=60)
             yield f"{manifest.headers.get('Docker-Content-Digest')} {manifest.text}"
-            # The list of an image's referrers is an index, which has no configuration.
-            if (config := manifest.json().get("config")) is not None:
-                yield session.get(f"{repository}/blobs/{config['digest']}", timeout=60).text
+            document = manifest.json()
+            # The list of an image's referrers is an index, which has no configuration. Records are layers of artifacts.
+            blobs = [document["config"]] if "config" in document else []
+            for blob in [*blobs, *(document["layers"] if "artifactType" in document else [])]:
+                yield session.get(f"{repository}/blobs/{blob['digest']}", timeout=60).text
 
 
 def stored(local: Local, planted: list[Planted]) -> list[str]:
