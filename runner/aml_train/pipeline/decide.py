@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from typing import Final
 
 from aml_train.core.errors import GateFailedError, ServiceError
 from aml_train.core.events import BaselineCompared, MetricsSettled
@@ -18,6 +19,11 @@ from aml_train.pipeline.evaluate import evaluate
 from aml_train.pipeline.result import CompletedJob
 from aml_train.pipeline.target import Target
 
+#: Seconds between two readings of the metrics of a job that may have just ended: its last values may still arrive.
+_METRIC_PAUSE: Final = 0.3
+#: Nothing arrives this long after the end. Two reads must agree all the same, in case the clocks differ.
+_SETTLED_AFTER: Final = datetime.timedelta(seconds=30)
+
 
 def decide(ctx: RunContext, target: Target, job: CompletedJob, baseline: FoundBaseline | None) -> GateResult:
     """Read the job's metrics and decide every rule.
@@ -30,12 +36,16 @@ def decide(ctx: RunContext, target: Target, job: CompletedJob, baseline: FoundBa
     """
     plan, name = ctx.plan, job.view.name
     with ctx.stage("gate", "Decide the gate") as summary:
+        ended = job.view.ended or target.service.details(name).ended
+        now = datetime.datetime.now(datetime.UTC)
+        long_ago = job.settled and ended is not None and now - ended > _SETTLED_AFTER
         gate = evaluate(
             target.service,
             name,
             plan.config.gate,
             plan.config.baseline,
             clock=ctx.clock,
+            pause=0.0 if long_ago else _METRIC_PAUSE,
             prover=ctx.prover(target),
             earlier=earlier_baseline(plan.config.baseline, baseline, job.view.tags, candidate=name),
         )
@@ -50,7 +60,7 @@ def decide(ctx: RunContext, target: Target, job: CompletedJob, baseline: FoundBa
         )
         if gate.remark:
             ctx.warn(gate.remark)
-        _report_late(ctx, target, job, gate)
+        _report_late(ctx, gate, ended)
         ctx.progress.add(gate=gate)
         if gate.comparison is not None and plan.config.baseline is not None:
             before = series_of(gate.baseline_histories)
@@ -99,10 +109,9 @@ def _is_baseline_of_others(ctx: RunContext, origin: Origin | None) -> bool:
     return baseline is not None and branch is not None and branch == baseline.branch
 
 
-def _report_late(ctx: RunContext, target: Target, job: CompletedJob, gate: GateResult) -> None:
+def _report_late(ctx: RunContext, gate: GateResult, ended: datetime.datetime | None) -> None:
     """Warn of values logged after the job's end: anyone may have written them."""
     if not any(gate.histories.values()):
         return
-    ended = job.view.ended or target.service.details(job.view.name).ended
     for name, points in sorted(written_after(gate.histories, ended).items()):
         ctx.warn(late_text(name, points, ended))
