@@ -32,7 +32,8 @@ _JOB_ORDER: Final = (
 def validate(project: ProjectOptions, *, schema: bool, as_json: bool) -> None:
     """Check the configuration and the job; report every fault.
 
-    Each fault is one line, `file:line: what: why; remedy`. No service is contacted.
+    Each fault is one line, `file:line: what: why; remedy`. The files that the configuration and the job name are read: scripts with the
+    arguments that they require, the tests' paths, requirements, Dockerfiles. Nothing is run, and no service is contacted.
 
     \b
     aml-train validate
