@@ -107,9 +107,11 @@ def _await_ready(container: Container, settings: EmulatorSettings) -> EmulatorIn
 
 
 def find_emulator(settings: EmulatorSettings) -> EmulatorInfo | None:
-    """Return the description of a running local AzureML, also from a container."""
+    """Return the description of a running local AzureML, also from a container, and of one that is a plain process."""
     with containers.opened(settings) as (client, container):
-        if container is None or container.status != "running":
+        if container is None:
+            return emulator_info(settings)  # a plain process: `aml-emulator serve`
+        if container.status != "running":
             return None
         return emulator_info(reached(client, container, settings))
 

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import requests
 
+from aml_train.local.lifecycle import find_emulator, start_emulator
+from aml_train.local.settings import EmulatorSettings
 from tests.support.emulator_process import Emulator, instant_emulator
 
 pytestmark = pytest.mark.full
@@ -29,6 +31,13 @@ def create(emulator: Emulator, name: str) -> dict[str, Any]:
     answer.raise_for_status()
     made: dict[str, Any] = answer.json()
     return made
+
+
+def test_a_plain_process_is_found_and_not_started_again(emulator: Emulator) -> None:
+    settings = EmulatorSettings(name="aml-emulator-none", port=emulator.port, registry_port=emulator.registry_port)
+    found = find_emulator(settings)
+    assert found is not None
+    assert start_emulator(settings, lambda event: pytest.fail(str(event))) == found
 
 
 def test_two_workspaces_know_nothing_of_each_other(emulator: Emulator) -> None:

@@ -461,6 +461,7 @@ def test_a_rule_for_nearly_a_metric_that_the_code_logs_is_remarked_on(tmp_path: 
         'mlflow.log_metric("val/accuracy", 1)\nmlflow.log_metrics({"val/loss": 1, "f1": x})\n',
         "src/train.py",
     )
+    write(tmp_path, 'mlflow.log_metric("val/acuracy", 1)\n', "src/env/lib/site-packages/other.py")
     gate = "gate:\n  val/acuracy: '>= 0.9'\n  val/loss: '< 1'\n  other: '> 0'\n  val/los: {rules: '< 1', file: outputs/r.json}\n"
     write(tmp_path, f"job: {{command: python train.py, code: src, environment: 'azureml:e:1'}}\n{gate}")
     assert [str(one) for one in load(tmp_path).notices] == [

@@ -12,7 +12,7 @@ from typing import Final
 
 from aml_train.cli.scaffold.draft import Candidate, Item
 from aml_train.cli.scaffold.project import Project, TextFile, above_packages, folder_of, is_submitter
-from aml_train.config.job.script import required_arguments
+from aml_train.config.job.script import called, required_arguments
 from aml_train.config.yaml.nodes import Mark
 
 _NAMED: Final = re.compile(r"train\w*\.py|\w*_?train(ing)?\.py|main\.py|fit\.py|__main__\.py", re.IGNORECASE)
@@ -59,10 +59,10 @@ def start_of(tree: ast.Module) -> int | None:
     for node in tree.body:
         if isinstance(node, ast.For | ast.While | ast.With):
             return node.lineno
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _name(node.value) not in _SETS_UP:
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and called(node.value) not in _SETS_UP:
             return node.lineno
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-            name = _name(node.value)
+            name = called(node.value)
             if name in ("fit", "parse_args", "train") or _READS.fullmatch(name):
                 return node.lineno
     return None
@@ -161,12 +161,6 @@ def _reads(project: Project, file: TextFile) -> dict[str, str]:
                 read = _existing(project, one, node.value)
                 found |= {node.value: read} if read is not None else {}
     return found
-
-
-def _name(call: ast.Call) -> str:
-    """Return the last name of what is called; empty for other expressions."""
-    func = call.func
-    return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
 
 
 def _existing(project: Project, file: TextFile, text: str) -> str | None:

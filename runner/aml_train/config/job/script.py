@@ -6,6 +6,7 @@ Files are read, and nothing is run. What a shell could only know, such as a vari
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -22,7 +23,9 @@ _CHANGES: Final = re.compile(r"\b(?:cd|pushd|git|wget|curl|unzip|tar|cp|mv|ln|az
 _PYTHON: Final = re.compile(r"python(?:3(?:\.\d+)?)?")
 _LAUNCHERS: Final = ("torchrun", "accelerate", "deepspeed", "mpirun", "horovodrun")
 _WITH_VALUE: Final = ("-X", "-W")
-_MOST_FILES: Final = 5_000
+#: Folders with other people's code, and how many files a search looks at: the code may be a folder full of data.
+_FOREIGN: Final = frozenset({"__pycache__", "node_modules", "site-packages"})
+_MOST_FILES: Final = 20_000
 #: Options of pytest without a value: what follows them is a path.
 _PYTEST_FLAGS: Final = re.compile(
     r"-[qvxsl]+|-r\w*|--(?:verbose|quiet|exitfirst|lf|ff|strict-\S+|cov|no-header|.+=.*)"
@@ -64,9 +67,9 @@ def check_script(tree: MapNode, code: Path | None, faults: Faults, *, complete: 
         if script is None:
             continue
         mark = places(command, script)(0)
-        name, given = (code / script), words[words.index(script) + 1 :] if script in words else []
-        if not name.is_file():
-            if complete and (known := _files(code, ".py")):
+        path, given = code / script, words[words.index(script) + 1 :] if script in words else []
+        if not path.is_file():
+            if complete and (known := _modules(code)):
                 near = nearest(script, tuple(known))
                 remedy = (
                     f"did you mean `{near}`?" if near else "correct the path, which starts in the folder of the code"
@@ -77,8 +80,8 @@ def check_script(tree: MapNode, code: Path | None, faults: Faults, *, complete: 
                     why=f"the command runs it in `{code.name}`",
                     remedy=remedy,
                 )
-        elif name.suffix == ".py" and script in words:
-            for missing in _missing(name, given):
+        elif path.suffix == ".py" and script in words:
+            for missing in _missing(path, given):
                 what = f"the command gives `{script}` no `{missing.flags[-1]}`"
                 faults.add(
                     mark, what, why=f"it is required ({script}:{missing.line})", remedy="add it to the command"
@@ -87,7 +90,7 @@ def check_script(tree: MapNode, code: Path | None, faults: Faults, *, complete: 
 
 def check_tests(command: ScalarNode, folder: Path, faults: Faults) -> None:
     """Check that the paths that a command gives pytest are there."""
-    if _CHANGES.search(command.text) or not _files(folder, ".py"):
+    if _CHANGES.search(command.text):
         return
     for words in _commands(command.text):
         at = 1 if words[0] == "pytest" else 3 if _PYTHON.fullmatch(words[0]) and words[1:3] == ["-m", "pytest"] else 0
@@ -96,6 +99,8 @@ def check_tests(command: ScalarNode, folder: Path, faults: Faults) -> None:
             plain = before == "pytest" or not before.startswith("-") or _PYTEST_FLAGS.fullmatch(before)
             if not plain or word.startswith("-") or "$" in word or "*" in word or (folder / path).exists():
                 continue
+            if not _modules(folder):
+                return
             near = nearest(path, tuple(one.name for one in folder.iterdir()))
             remedy = (
                 f"did you mean `{near}`?"
@@ -110,7 +115,7 @@ def remark_metrics(tree: MapNode, code: Path | None, faults: Faults) -> None:
     table = find(tree, "gate")
     if not isinstance(table, MapNode) or code is None or not code.is_dir():
         return
-    texts = ((code / path).read_text("utf-8", "replace") for path in _files(code, ".py"))
+    texts = ((code / path).read_text("utf-8", "replace") for path in _modules(code))
     known = tuple(dict.fromkeys(name for text in texts for name, _ in logged_metrics(text)))
     for metric, entry in table.entries.items():
         plain = not isinstance(entry.node, MapNode) or "file" not in entry.node.entries
@@ -130,7 +135,7 @@ def logged_metrics(text: str) -> Iterator[tuple[str, re.Match[str]]]:
 def required_arguments(tree: ast.Module) -> list[Argument]:
     """Return the arguments that a script requires; none where which ones depends on others, as with subcommands."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    names = [_name(call) for call in calls]
+    names = [called(call) for call in calls]
     if {"add_subparsers", "add_mutually_exclusive_group", "group"} & set(names):
         return []
     found = []
@@ -161,7 +166,8 @@ def _true(node: ast.expr | None) -> bool:
     return isinstance(node, ast.Constant) and node.value is True
 
 
-def _name(call: ast.Call) -> str:
+def called(call: ast.Call) -> str:
+    """Return the last name of what is called; empty for other expressions."""
     func = call.func
     return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
 
@@ -229,13 +235,14 @@ def _module(name: str, code: Path) -> str | None:
     return f"{path}.py"
 
 
-def _files(code: Path, suffix: str) -> list[str]:
-    """Return the files of a folder with this suffix, relative to it, without hidden folders; the first ones."""
-    found: list[str] = []
-    for path in code.rglob(f"*{suffix}"):
-        name = path.relative_to(code)
-        if not any(part.startswith((".", "__pycache__")) for part in name.parts) and path.is_file():
-            found.append(name.as_posix())
-        if len(found) >= _MOST_FILES:
+def _modules(code: Path) -> list[str]:
+    """Return the Python files of a folder, relative to it, without hidden folders and installed packages."""
+    found, seen = [], 0
+    for folder, folders, files in os.walk(code):
+        folders[:] = [one for one in folders if not one.startswith(".") and one not in _FOREIGN]
+        here = Path(folder).relative_to(code)
+        found += [(here / one).as_posix() for one in files if one.endswith(".py") and not one.startswith(".")]
+        seen += len(files)
+        if seen >= _MOST_FILES:
             break
     return found
