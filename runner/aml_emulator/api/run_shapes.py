@@ -16,19 +16,11 @@ from aml_emulator.domain.jobs.check import instance_count
 from aml_emulator.domain.jobs.composed import NODE_ID, composed_kind
 from aml_emulator.domain.jobs.compute import compute_name
 from aml_emulator.domain.jobs.places import output_asset
+from aml_emulator.domain.jobs.types import OUTPUT_TYPES
 from aml_emulator.domain.metrics import logged_by
 from aml_emulator.domain.runs import known_run
 from aml_emulator.domain.workspace import REUSED_RUN
 from aml_emulator.store.runs import Run
-
-OUTPUT_TYPES = {
-    "uri_file": "UriFile",
-    "uri_folder": "UriFolder",
-    "mltable": "MLTable",
-    "mlflow_model": "MLFlowModel",
-    "custom_model": "CustomModel",
-    "triton_model": "TritonModel",
-}
 
 #: Members of a run that have no value here.
 _UNUSED: Final = dict.fromkeys(

@@ -15,12 +15,10 @@ from aml_train.gate.history import late_text, series_of, written_after
 from aml_train.pipeline.baselines import earlier_baseline
 from aml_train.pipeline.branch_verdicts import branch_of, record_verdict
 from aml_train.pipeline.context import RunContext
-from aml_train.pipeline.evaluate import evaluate
+from aml_train.pipeline.evaluate import METRIC_PAUSE, evaluate
 from aml_train.pipeline.result import CompletedJob
 from aml_train.pipeline.target import Target
 
-#: Seconds between two readings of the metrics of a job that may have just ended: its last values may still arrive.
-_METRIC_PAUSE: Final = 0.3
 #: Nothing arrives this long after the end. Two reads must agree all the same, in case the clocks differ.
 _SETTLED_AFTER: Final = datetime.timedelta(seconds=30)
 
@@ -45,7 +43,7 @@ def decide(ctx: RunContext, target: Target, job: CompletedJob, baseline: FoundBa
             plan.config.gate,
             plan.config.baseline,
             clock=ctx.clock,
-            pause=0.0 if long_ago else _METRIC_PAUSE,
+            pause=0.0 if long_ago else METRIC_PAUSE,
             prover=ctx.prover(target),
             earlier=earlier_baseline(plan.config.baseline, baseline, job.view.tags, candidate=name),
         )

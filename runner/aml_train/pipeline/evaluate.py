@@ -22,6 +22,8 @@ from aml_train.jobs.workspace import Workspace
 from aml_train.pipeline.baselines import BaselineLookup, find_baseline, side_of_job
 from aml_train.pipeline.branch_verdicts import Prover
 
+#: Seconds between two readings of the metrics of a job that may have just ended: its last values may still arrive.
+METRIC_PAUSE: Final = 0.3
 #: Bytes of a file that a value is read from.
 _MOST: Final = 16 << 20
 _MOST_CHILDREN: Final = 20
@@ -57,7 +59,7 @@ def evaluate(
     baseline: BaselineConfig | None,
     *,
     clock: Clock,
-    pause: float = 0.3,
+    pause: float = METRIC_PAUSE,
     prover: Prover | None = None,
     earlier: str = "",
 ) -> GateResult:

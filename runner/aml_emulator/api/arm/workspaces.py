@@ -311,22 +311,20 @@ class Workspaces:
     def registry_credentials(self, call: Call) -> dict[str, Any]:
         """Return the registry's admin user."""
         check_registry(self._context, call)
+        return self._admin()
+
+    def _admin(self) -> dict[str, Any]:
         user, password = self._context.tokens.registry_admin
         return {"username": user, "passwords": [{"name": "password", "value": password}]}
 
     def keys(self, _call: Call) -> dict[str, Any]:
         """Return the keys of the workspace's storage account and registry; it has no notebooks and no Application Insights."""
         identity = self._context.identity
-        user, password = self._context.tokens.registry_admin
         return {
             "userStorageKey": identity.storage_key,
             "userStorageArmId": identity.storage_id,
             "appInsightsInstrumentationKey": None,
-            "containerRegistryCredentials": {
-                "location": identity.location,
-                "username": user,
-                "passwords": [{"name": "password", "value": password}],
-            },
+            "containerRegistryCredentials": {"location": identity.location, **self._admin()},
             "notebookAccessKeys": None,
         }
 

@@ -206,15 +206,17 @@ RUNCONFIG_SHAPE = Fields(
 )
 
 
-_MODELS: Final = {
+OUTPUT_TYPES: Final = {
     "uri_file": "UriFile",
     "uri_folder": "UriFolder",
     "mltable": "MLTable",
     "mlflow_model": "MLFlowModel",
     "custom_model": "CustomModel",
     "triton_model": "TritonModel",
-    "literal": "Literal",
 }
+"""The kinds of outputs by the words of job files; an input may be a literal besides."""
+
+_MODELS: Final = {**OUTPUT_TYPES, "literal": "Literal"}
 _OF_EVERY_JOB: Final = frozenset(
     {"componentId", "notificationSetting", "provisioningState", "secretsConfiguration", "status"}
 )

@@ -19,7 +19,7 @@ from aml_train.jobs.logs.follow import (
     log_addresses,
 )
 from aml_train.jobs.logs.names import chosen, log_name
-from aml_train.jobs.logs.tracebacks import FOREIGN, TracebackFinder
+from aml_train.jobs.logs.tracebacks import TracebackFinder, is_own
 from aml_train.jobs.states import TAIL_HEADING, TRACEBACK_HEADING, JobStatus
 from aml_train.jobs.workspace import JobView, StorageUnreachableError, Workspace
 
@@ -183,11 +183,7 @@ def cause_of(ended: LogsEnded) -> str:
     if not ended.tracebacks:
         return ""
     best_one = ended.tracebacks[0]
-    own = [
-        (file, line)
-        for file, line in best_one.frames
-        if not FOREIGN & set(file.split("/")) and not file.startswith("<")
-    ]
+    own = [(file, line) for file, line in best_one.frames if is_own(file)]
     file, line = (own or best_one.frames)[-1]
     place = f"{file.rpartition('/wd/')[2].removeprefix('./')}:{line}"
     rank = f", {rank_label(best_one.rank)}" if best_one.rank and len(ended.tails) > 1 else ""

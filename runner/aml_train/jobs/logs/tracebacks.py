@@ -25,7 +25,7 @@ _CHAIN: Final = frozenset(
         "The above exception was the direct cause of the following exception:",
     }
 )
-FOREIGN: Final = frozenset({"site-packages", "dist-packages"})
+_FOREIGN: Final = frozenset({"site-packages", "dist-packages"})
 _MOST_FRAMES: Final = 200
 _MOST_OPEN: Final = 200
 _MOST_KEPT: Final = 64
@@ -169,6 +169,11 @@ class TracebackFinder:
             self._last[one.origin] = found
 
 
+def is_own(file: str) -> bool:
+    """Return whether a frame's file may be the user's: no installed package's, and no code without a file."""
+    return not _FOREIGN & set(file.split("/")) and not file.startswith("<")
+
+
 def innermost(
     traceback: Traceback, code: Path, *, is_file: Callable[[Path], bool] = os.path.isfile
 ) -> tuple[Path, int] | None:
@@ -179,7 +184,7 @@ def innermost(
     """
     for file, line in reversed(traceback.frames):
         parts = [part for part in PurePosixPath(file).parts if part not in ("/", ".")]
-        if FOREIGN & set(parts) or ".." in parts or file.startswith("<"):
+        if not is_own(file) or ".." in parts:
             continue
         starts = range(len(parts)) if file.startswith("/") else range(min(1, len(parts)))
         for start in starts:
