@@ -115,7 +115,7 @@ def versions_page(root: Path) -> str:
         rows.append((name, f"`{requirement.specifier}`", found[1] if found else ""))
     intro = (
         "Required is what the package accepts; tested is the version of the lock files in requirements/, with which "
-        "every change is tested. [Support and upgrades](../support.md) has engines and systems."
+        "every change is tested. [Install and upgrade](../install.md) has engines and systems."
     )
     return page(
         "Versions",
