@@ -9,6 +9,7 @@ from typing import Any, Final
 from aml_emulator.api.routing import Call
 from aml_emulator.context import Context
 from aml_emulator.page.charts import text
+from aml_emulator.page.gate import rules_of, texts
 from aml_emulator.page.runs import lasted_of
 from aml_emulator.page.view import Document, Paging, link
 from aml_emulator.store.listing import ModelLine, RunFilter
@@ -17,6 +18,9 @@ from aml_emulator.store.runs import Run
 PAGE: Final = 50
 METRICS: Final = 8
 """At most so many metrics are columns; a longer address is cut."""
+
+DEFAULT_METRICS: Final = 3
+"""At most so many metrics of the gate are columns if the address names none."""
 
 METRIC: Final = "metric."
 """Precedes a metric's name in the order of an address."""
@@ -94,6 +98,8 @@ class RunList:
             descending=asked["order"] == "desc",
             now=self._context.clock(),
         )
+        models = self._store.models([run.id for run in runs])
+        metrics = asked["metric"] or self._gate_metrics(models)
         return Document(
             template="runs.html",
             title="Runs",
@@ -101,8 +107,8 @@ class RunList:
             refresh=any(run.ended is None for run in runs),
             values={
                 "columns": [_column(name, title, asked) for name, title in TITLES.items()],
-                "metrics": [_column(f"{METRIC}{one}", one, asked) for one in asked["metric"]],
-                "rows": self._rows(runs, asked["metric"]),
+                "metrics": [_column(f"{METRIC}{one}", one, asked) for one in metrics],
+                "rows": self._rows(runs, models, metrics),
                 "paging": Paging(page=number, size=PAGE, total=total),
                 "asked": asked,
                 "filtered": any(asked[name] for name in ("experiment", "status", "branch", "text")),
@@ -113,9 +119,21 @@ class RunList:
             },
         )
 
-    def _rows(self, runs: Sequence[Run], metrics: Sequence[str]) -> list[Row]:
+    def _gate_metrics(self, models: Mapping[str, Sequence[ModelLine]]) -> list[str]:
+        """Return the metrics of the gate's rules, those of the newest models first."""
+        found: dict[str, None] = {}
+        for one in (line for lines in models.values() for line in lines):
+            version = self._context.store.assets.version("models", one.name, one.version)
+            rules, _ = rules_of(texts(version.properties.get("tags"))) if version else ((), "")
+            found |= dict.fromkeys(rule.metric for rule in rules)
+            if len(found) >= DEFAULT_METRICS:
+                break
+        return list(found)[:DEFAULT_METRICS]
+
+    def _rows(
+        self, runs: Sequence[Run], models: Mapping[str, Sequence[ModelLine]], metrics: Sequence[str]
+    ) -> list[Row]:
         ids = [run.id for run in runs]
-        models = self._store.models(ids)
         values = [self._store.metric(ids, key) for key in metrics]
         now = self._context.clock()
         return [

@@ -199,6 +199,7 @@ def test_a_log_grows_and_the_end_is_seen(visit: Visit, emulator: Emulator, fille
 @pytest.mark.parametrize("visit", [{"java_script_enabled": False}], indirect=True, ids=["no scripts"])
 def test_without_scripts_everything_is_there(visit: Visit, filled: dict[str, Any]) -> None:
     page = visit.open("/ui/")
+    page.locator("details.filter summary").click()
     page.locator("select[name=status]").select_option("Completed")
     page.get_by_role("button", name="Show").click()
     page.wait_for_url("**/ui/?*status=Completed*")
@@ -224,6 +225,7 @@ def test_without_scripts_everything_is_there(visit: Visit, filled: dict[str, Any
     page.get_by_role("link", name="tune", exact=True).click()
     page.wait_for_url(f"**{paths(filled)['sweep']}")
     page = visit.open("/ui/")
+    page.locator("details.filter summary").click()
     page.locator("select[name=metric]").select_option("val/accuracy")
     page.get_by_role("button", name="Show").click()
     page.wait_for_url("**metric=val*")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from urllib.parse import parse_qs, urlsplit
 
@@ -39,3 +40,15 @@ def test_a_heading_sorts_and_keeps_the_rest_of_the_address(service: Service) -> 
         assert (asked["experiment"], asked["metric"]) == (["exp"], ["loss"])
     assert rows(browser.text("/ui/")) == ["none", "c", "b", "a"]
     assert rows(browser.text("/ui/?sort=nonsense&order=desc")) == ["none", "c", "b", "a"]
+
+
+def test_metrics_of_the_gate_are_columns_unless_others_are_asked_for(service: Service) -> None:
+    service.submit("gated")
+    log(service, "gated", accuracy=0.91, loss=0.3)
+    rules = json.dumps([["accuracy", ">= 0.9", 0.91, 0.9, "met"]])
+    tags = {"aml-train.job": "gated", "aml-train.gate-rules": rules}
+    service.store.assets.put("models", "digits", "1", {"modelUri": "azureml://x", "tags": tags})
+    browser = Browser(service)
+    assert re.findall(r'class="number"><a href="[^"]*">(\w+)</a>', browser.text("/ui/")) == ["Duration", "accuracy"]
+    asked = browser.text(link("", metric=["loss"]))
+    assert re.findall(r'class="number"><a href="[^"]*">(\w+)</a>', asked) == ["Duration", "loss"]
