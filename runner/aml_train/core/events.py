@@ -320,14 +320,23 @@ class JobStatusChanged(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class GraphNode:
-    """A planned node.
+    """A node of a pipeline, as it is planned and, in reports, as it ran.
 
-    *environment* is ``image`` for the tested image, ``image NAME`` for one of ``images``.
+    Attributes:
+        environment: ``image`` for the tested image, ``image NAME`` for one of ``images``, else that of the component's owner.
+        status: the service's word; empty for a node that did not run.
+        run: the id of its run.
+        reused: its outputs are those of an earlier run.
     """
 
     name: str
     needs: tuple[str, ...] = ()
     environment: str = "image"
+    status: str = ""
+    run: str = ""
+    reused: bool = False
+    seconds: float | None = None
+    error: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,7 @@ _COMPUTED: Final[Mapping[str, frozenset[str]]] = {
     "Source": frozenset({"commit"}),
     "Job": frozenset({"name", "status"}),
     "AttemptEnded": frozenset({"job", "status", "ending"}),
-    "Node": frozenset({"run", "status"}),
+    "GraphNode": frozenset({"run", "status"}),
     "Model": frozenset({"name", "version"}),
 }
 _Value = TypeVar("_Value")

@@ -6,7 +6,6 @@ which says why in its place. Only a job that does not exist ends the collection.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -35,13 +34,13 @@ from aml_train.core.tags import (
     TAG_RUN_URL,
 )
 from aml_train.core.threads import map_parallel
-from aml_train.jobs.composed import COMPOSED, ChildView
+from aml_train.jobs.composed import ChildView
 from aml_train.jobs.inputs import shown_data
 from aml_train.jobs.workspace import JobView, ModelView, descendants, no_job, seconds_of
 from aml_train.pipeline.baselines import side_of_job
 from aml_train.pipeline.target import Host, open_workspace
 from aml_train.report import values
-from aml_train.report.reader import Gaps, Other, PartReader, ReportSources
+from aml_train.report.reader import Gaps, PartReader, ReportSources
 
 _LOOKED_AT: Final = 1_000
 """Jobs of which the latest of a configuration is looked for."""
@@ -70,7 +69,7 @@ def open_report(
     directory: Path,
     emit: Listener,
     *,
-    project: Callable[[], Project | None],
+    project: Callable[[], Project],
     masker: Masker,
     progress: Callable[[str], None],
 ) -> ReportSources:
@@ -107,20 +106,11 @@ class _Collector:
     def __init__(self, sources: ReportSources) -> None:
         self._sources = sources
         self._service = sources.service
-        self._gaps = Gaps()
-        self._project: Project | None = None
-        self._loaded = False
+        self._gaps = Gaps(sources.progress)
 
-    def project(self) -> Project:
-        """Return the project, for a side that depends on it."""
-        if not self._loaded:
-            self._project, self._loaded = self._sources.project(), True
-        if self._project is None:
-            raise InvalidError(
-                "There is no configuration here that says what is meant.",
-                hint="Name a job, or the project folder: aml-train report JOB; -C FOLDER.",
-            )
-        return self._project
+    def _find(self, reference: Reference, *, besides: str | None = None) -> Side:
+        sources = self._sources
+        return find_side(lambda: sources.service, reference, sources.project, now=sources.now(), besides=besides)
 
     def _job(self, reference: Reference) -> _Job:
         if reference.kind == "job":
@@ -128,7 +118,7 @@ class _Collector:
             if view is None:
                 raise no_job(self._service.tagged_jobs, reference.name)
             return _Job(view=view)
-        side = find_side(lambda: self._service, reference, self.project, now=self._sources.now())
+        side = self._find(reference)
         if side.job is None:
             raise InvalidError(f"{reference.text} has no job that a report could be made of.")
         view = self._service.find(side.job)
@@ -141,7 +131,7 @@ class _Collector:
 
     def _latest(self) -> _Job:
         """Return the latest job of the configuration."""
-        origin = self.project().origin
+        origin = self._sources.project().origin
         if origin is None:
             raise InvalidError(
                 "Which job is meant is not known: the configuration is in no git repository.",
@@ -159,61 +149,82 @@ class _Collector:
         gaps, sources, service = self._gaps, self._sources, self._service
         job, *further = [self._job(one) for one in references] or [self._latest()]
         name = job.view.name
-        named = None
-        if baseline is not None:
-            named = find_side(lambda: service, baseline, self.project, now=sources.now(), besides=name)
+        named = None if baseline is None else self._find(baseline, besides=name)
         view = self._detailed(job.view)
         if changed := view.tags.get(TAG_DATA_CHANGED):
-            gaps.note(f"The result is not reproducible: data changed after the job was submitted. {changed}.")
+            gaps.notices.append(
+                f"The result is not reproducible: data changed after the job was submitted. {changed}."
+            )
         config, origin = self._configuration(view)
-        children = self._children(view)
-        model = job.model or gaps.read("model", lambda: self._model(view, config), None)
-        none: Mapping[str, Any] = {}
-        metrics: Mapping[str, float] = gaps.read("metrics", lambda: service.last_metrics(name), none)
-        logged: Mapping[str, str] = gaps.read("parameters", lambda: service.logged_parameters(name), none)
-        others = self._others(view, config, named, further)
-        compared = next((one for one in others if one.role == "baseline"), None)
-        reader = PartReader(sources, gaps)
+        model = job.model or gaps.read("model", lambda: self._model(view, config))
+        metrics: Mapping[str, float] = gaps.read("metrics", lambda: service.last_metrics(name)) or {}
+        logged: Mapping[str, str] = gaps.read("parameters", lambda: service.logged_parameters(name)) or {}
+        compared = named or self._baseline(view, config)
+        others = [replace(side, title=one.title or side.title) for one in further if (side := self._side(one.view))]
+        reader = PartReader(
+            sources=sources,
+            gaps=gaps,
+            view=view,
+            config=config,
+            origin=origin,
+            children=self._children(view),
+            model=model,
+            baseline=compared,
+        )
         tasks: tuple[Callable[[], Mapping[str, Any]], ...] = (
-            lambda: reader.gate_and_curves(view, config, origin, model, metrics, others),
-            lambda: reader.images(view, compared),
-            lambda: reader.lineage(view, model),
-            lambda: reader.files(view, children),
-            lambda: reader.logs(view, children),
-            lambda: reader.parts(view, children, config),
-            lambda: reader.run(view, config),
+            lambda: reader.gate_and_curves(metrics, others),
+            reader.images,
+            reader.lineage,
+            reader.files,
+            reader.logs,
+            reader.nodes_or_trials,
+            reader.attempts_and_cost,
         )
         found: dict[str, Any] = {}
         for part in map_parallel(lambda task: task(), tasks, "report"):
             found |= part
         seconds = seconds_of(view, sources.now())
         side = replace(side_of_job(view, f"the job {name}"), metrics=found["metrics"], logged=logged, seconds=seconds)
-        side = _without_secrets(side)
+        side, tags, place = _without_secrets(side), view.tags, view.placement
         return values.Report(
             title=view.experiment or name,
-            configuration=view.tags.get(TAG_CONFIGURATION, ""),
+            configuration=tags.get(TAG_CONFIGURATION, ""),
             target=sources.target,
             created=sources.now(),
             status="job",
-            source=_source(view),
-            job=_job(view, seconds),
+            source=values.Source(
+                repository=tags.get(TAG_REPOSITORY, ""),
+                commit=tags.get(TAG_COMMIT, ""),
+                branch=tags.get(TAG_BRANCH, ""),
+                run_url=tags.get(TAG_RUN_URL, ""),
+            ),
+            job=values.Job(
+                name=name,
+                status=view.status.value,
+                kind=view.kind or "",
+                experiment=view.experiment or "",
+                url=view.studio_url or "",
+                compute=(place.compute or place.size or "") if place is not None else "",
+                created=view.created,
+                seconds=seconds,
+                error=view.error or "",
+            ),
             baseline=None if compared is None else _compared(side, compared),
-            others=tuple(_compared(side, one) for one in others if one is not compared),
+            others=tuple(_compared(side, one) for one in others),
             data=shown_data(view),
             parameters=side.parameters,
             variables=side.variables or {},
             logged=side.logged or {},
             model=None if model is None else _model(model),
             reproduce=_reproduction(view, model, sources.target),
-            notices=gaps.notices,
+            notices=tuple(gaps.notices),
             missing=gaps.missing,
             **found,
         )
 
     def _detailed(self, view: JobView) -> JobView:
         """Add what only a job's details say: its times, its logs and its error."""
-        self._sources.progress("job")
-        shown = self._gaps.read("job", lambda: self._service.details(view.name), view)
+        shown = self._gaps.read("job", lambda: self._service.details(view.name)) or view
         return replace(
             view,
             status=shown.status,
@@ -227,38 +238,30 @@ class _Collector:
 
     def _configuration(self, view: JobView) -> tuple[Config | None, Origin | None]:
         """Return the configuration if it is the job's: by its tags, else its experiment."""
+        why = ""
         try:
-            project = self.project()
+            project = self._sources.project()
         except AmlTrainError as error:
-            self._loaded = True
-            self._gaps.note(f"The rules of the gate were not decided again: {error.message}")
-            return None, None
-        named, origin = view.tags.get(TAG_CONFIGURATION), project.origin
-        if named is not None and (
-            origin is None
-            or not origin.is_of(view.tags.get(TAG_REPOSITORY, ""), view.tags.get(TAG_CONFIGURATION, ""))
-        ):
-            here = origin.configuration if origin is not None else "outside of git"
-            self._gaps.note(
-                f"The rules of the gate were not decided again: the job is of {named}, and the configuration here is {here}."
-            )
-            return None, None
-        expected = project.config.job.document.get("experiment_name")
-        if named is None and expected and view.experiment not in (None, expected):
-            self._gaps.note(
-                f"The rules of the gate were not decided again: the job is of the experiment {view.experiment}, and the configuration's"
-                f" is {expected}."
-            )
+            why = error.message
+        else:
+            named, origin = view.tags.get(TAG_CONFIGURATION), project.origin
+            expected = project.config.job.document.get("experiment_name")
+            if named is None and expected and view.experiment not in (None, expected):
+                why = f"the job is of the experiment {view.experiment}, and the configuration's is {expected}."
+            elif named is not None and not (origin and origin.is_of(view.tags.get(TAG_REPOSITORY, ""), named)):
+                here = origin.configuration if origin is not None else "outside of git"
+                why = f"the job is of {named}, and the configuration here is {here}."
+        if why:
+            self._gaps.notices.append(f"The rules of the gate were not decided again: {why}")
             return None, None
         return project.config, origin
 
     def _children(self, view: JobView) -> Sequence[ChildView]:
-        if view.kind not in COMPOSED:
-            return ()
-        self._sources.progress("nodes")
         if view.kind == "sweep":
-            return self._gaps.read("trials", lambda: self._service.children(view.name), ())
-        return self._gaps.read("nodes", lambda: list(descendants(self._service, view.name)), [])
+            return self._gaps.read("trials", lambda: self._service.children(view.name)) or ()
+        if view.kind == "pipeline":
+            return self._gaps.read("nodes", lambda: list(descendants(self._service, view.name))) or ()
+        return ()
 
     def _model(self, view: JobView, config: Config | None) -> ModelView | None:
         """Return the version of the configuration's model that the job wrote."""
@@ -266,52 +269,20 @@ class _Collector:
             return None
         return next((one for one in self._service.models(config.model.name) if one.origin == view.name), None)
 
-    def _others(
-        self, view: JobView, config: Config | None, named: Side | None, further: Sequence[_Job]
-    ) -> list[Other]:
-        self._sources.progress("baseline")
-        baseline = named
-        if named is None and config is not None and config.baseline is not None:
-            baseline = self._side(Reference(text="baseline", kind="baseline"), besides=view.name)
-            if baseline is not None and baseline.job == view.name:
-                self._gaps.note("The job itself is the baseline now.")
-                baseline = None
-        found = [Other(side=baseline, role="baseline")] if baseline is not None else []
-        for one in further:
-            side = self._side(Reference(text=one.view.name, kind="job", name=one.view.name))
-            if side is not None:
-                found.append(Other(side=replace(side, title=one.title or side.title), role="other"))
+    def _baseline(self, view: JobView, config: Config | None) -> Side | None:
+        """Return the configured baseline; None if there is none, or the job itself is it by now."""
+        if config is None or config.baseline is None:
+            return None
+        configured = Reference(text="baseline", kind="baseline")
+        found = self._gaps.read("baseline", lambda: self._find(configured, besides=view.name))
+        if found is not None and found.job == view.name:
+            self._gaps.notices.append("The job itself is the baseline now.")
+            return None
         return found
 
-    def _side(self, reference: Reference, *, besides: str | None = None) -> Side | None:
-        service, now = self._service, self._sources.now()
-        find = functools.partial(find_side, lambda: service, reference, self.project, now=now, besides=besides)
-        return self._gaps.read("baseline", find, None)
-
-
-def _source(view: JobView) -> values.Source:
-    tags = view.tags
-    return values.Source(
-        repository=tags.get(TAG_REPOSITORY, ""),
-        commit=tags.get(TAG_COMMIT, ""),
-        branch=tags.get(TAG_BRANCH, ""),
-        run_url=tags.get(TAG_RUN_URL, ""),
-    )
-
-
-def _job(view: JobView, seconds: float | None) -> values.Job:
-    place = view.placement
-    return values.Job(
-        name=view.name,
-        status=view.status.value,
-        kind=view.kind or "",
-        experiment=view.experiment or "",
-        url=view.studio_url or "",
-        compute=(place.compute or place.size or "") if place is not None else "",
-        created=view.created,
-        seconds=seconds,
-        error=view.error or "",
-    )
+    def _side(self, view: JobView) -> Side | None:
+        reference = Reference(text=view.name, kind="job", name=view.name)
+        return self._gaps.read("baseline", lambda: self._find(reference))
 
 
 def _model(model: ModelView) -> values.Model:
@@ -347,6 +318,6 @@ def _without_secrets(side: Side) -> Side:
     return replace(side, parameters=without_secret_values(side.parameters), logged=logged)
 
 
-def _compared(side: Side, other: Other) -> values.Baseline:
-    rows = Comparison(left=side, right=_without_secrets(other.side)).rows()
-    return values.Baseline(title=other.side.title, job=other.side.job or "", rows=rows)
+def _compared(side: Side, other: Side) -> values.Baseline:
+    rows = Comparison(left=side, right=_without_secrets(other)).rows()
+    return values.Baseline(title=other.title, job=other.job or "", rows=rows)

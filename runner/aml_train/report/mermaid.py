@@ -8,9 +8,9 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from aml_train.core.events import GraphNode
 from aml_train.core.text import harmless
 from aml_train.report.series import GREATEST, by_step
-from aml_train.report.values import Node
 
 _NOT_A_LABEL: Final = re.compile(r"[^A-Za-z0-9 _./()-]")
 #: Points of a chart.
@@ -25,7 +25,7 @@ def label(text: str) -> str:
 _COLOURS: Final = {"Completed": "#1a7f37", "Failed": "#cf222e", "Canceled": "#6e7781", "not run": "#8c959f"}
 
 
-def flowchart(nodes: Sequence[Node]) -> str:
+def flowchart(nodes: Sequence[GraphNode]) -> str:
     """Return a pipeline as a Mermaid diagram, its nodes coloured by their results."""
     ids = {node.name: f"n{number}" for number, node in enumerate(nodes)}
     lines = ["```mermaid", "flowchart LR"]

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal
 
-from aml_train.core.clock import Clock
-from aml_train.core.events import Event, LogTail, RuleVerdict
+from aml_train.core.events import Event, GraphNode, LogTail, RuleVerdict
 from aml_train.core.tags import TAG_RULES
 from aml_train.core.text import LineBlocks, harmless, states
 from aml_train.core.threads import map_parallel
@@ -29,6 +28,8 @@ _PICTURE_BYTES: Final = 400_000
 _ALL_PICTURES: Final = 600_000
 _SEEN_FILES: Final = 5_000
 _SUFFIXES: Final = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+_MOST_RUNS: Final = 30
+_LOGGED_RUNS: Final = 6
 _MOST_LOGS: Final = 12
 _LOG_LINES: Final = 40
 _LOG_BYTES: Final = 1 << 28
@@ -49,12 +50,20 @@ def picture_type(content: bytes) -> PictureType | None:
     return "image/webp" if content[:4] == b"RIFF" and content[8:12] == b"WEBP" else None
 
 
-def read_pictures(service: Workspace, runs: Iterable[tuple[str, str]]) -> tuple[list[values.Picture], list[str]]:
-    """Return the images that runs wrote, and sentences on those that are left out.
+def read_pictures(
+    service: Workspace, view: JobView, children: Sequence[ChildView]
+) -> tuple[list[values.Picture], list[str]]:
+    """Return the images that a job or its nodes wrote, and sentences on those that are left out.
 
-    Args:
-        runs: what the names of a run's files begin with, and the run.
+    Raises:
+        ServiceError: the service does not answer.
     """
+    runs = [("", view.name)]
+    if view.kind == "pipeline":
+        leaves = [child for child in children if child.kind != "pipeline"]
+        runs += [(f"{child.node}/", child.source) for child in leaves[:_MOST_RUNS]]
+    if view.kind == "sweep" and (best := service.results_run(view.name)) != view.name:
+        runs.append(("best/", best))
     found: list[values.Picture] = []
     remarks: list[str] = []
     room, more = _ALL_PICTURES, 0
@@ -80,27 +89,33 @@ def read_pictures(service: Workspace, runs: Iterable[tuple[str, str]]) -> tuple[
 
 def read_logs(
     service: Workspace,
-    views: Iterable[tuple[str, JobView]],
-    clock: Clock,
+    view: JobView,
+    children: Sequence[ChildView],
     mask: Callable[[str], str],
     listener: Callable[[Event], None],
 ) -> list[LogTail]:
-    """Return the last lines of the logs of runs, those of their commands first.
+    """Return the last lines of the logs of a job and its nodes, failed nodes first; those of their commands first.
 
     Args:
-        views: what the names of a run's logs begin with, and the run with its addresses.
+        service: the workspace.
+        view: the job, with the addresses of its logs.
+        children: its nodes or trials.
         mask: hides secrets, before a line is cut.
         listener: receives what cannot be read.
 
     Raises:
         ServiceError: a log cannot be read.
     """
+    leaves = [child for child in children if child.kind != "pipeline" and child.status is not JobStatus.NOT_STARTED]
+    leaves.sort(key=lambda child: child.status is JobStatus.COMPLETED)
+    details = map_parallel(lambda child: service.details(child.source), leaves[:_LOGGED_RUNS], "logs")
+    views = [("", view)] + [(f"{child.node}/", one) for child, one in zip(leaves, details, strict=False)]
     found: list[LogTail] = []
-    for before, view in views:
-        names = sorted(map(log_name, view.log_files), key=lambda name: name.order)
+    for before, one in views:
+        names = sorted(map(log_name, one.log_files), key=lambda name: name.order)
         names = [name for name in names if not name.system] or names
-        addresses = tuple(log_addresses(names[: _MOST_LOGS - len(found)], view.log_files))
-        reader = LogReader(service, view.name, listener)
+        addresses = tuple(log_addresses(names[: _MOST_LOGS - len(found)], one.log_files))
+        reader = LogReader(service, one.name, listener)
         reader.know(addresses)
         for name, url in addresses:
             try:
@@ -162,8 +177,8 @@ def read_trials(
     return tuple(found), len(trials) - len(shown)
 
 
-def nodes_of(view: JobView, children: Sequence[ChildView], needs: Mapping[str, Sequence[str]]) -> list[values.Node]:
-    """Return the nodes of a pipeline in the order of their needs. Pure.
+def nodes_of(view: JobView, children: Sequence[ChildView], needs: Mapping[str, Sequence[str]]) -> list[GraphNode]:
+    """Return the nodes of a pipeline in the order of their needs; where each ran is not known. Pure.
 
     Args:
         view: the pipeline.
@@ -173,19 +188,18 @@ def nodes_of(view: JobView, children: Sequence[ChildView], needs: Mapping[str, S
     known = needs or view.needs
     runs = {child.node: child for child in children}
     found = []
-    for name in [*dict.fromkeys([*known, *runs])]:
-        child = runs.get(name)
-        found.append(
-            values.Node(
-                name=name,
-                status="" if child is None else child.status.value,
-                run="" if child is None else child.name,
-                needs=tuple(known.get(name, ())),
-                reused=child is not None and child.reused_from is not None,
-                seconds=None if child is None else seconds_of(child),
-                error="" if child is None else child.error or "",
+    for name in dict.fromkeys([*known, *runs]):
+        node = GraphNode(name=name, needs=tuple(known.get(name, ())), environment="")
+        if (child := runs.get(name)) is not None:
+            node = replace(
+                node,
+                status=child.status.value,
+                run=child.name,
+                reused=child.reused_from is not None,
+                seconds=seconds_of(child),
+                error=child.error or "",
             )
-        )
+        found.append(node)
     return found
 
 
@@ -251,31 +265,3 @@ def recorded_rules(model: ModelView, histories: Callable[[str], Sequence[MetricP
         fault = fault_of_rule(rule, {rule.metric: histories(rule.metric)})
         reason = f"recorded when the model was registered{'' if fault is None else f'; {fault}'}"
         yield replace(rule, reason=reason)
-
-
-def runs_with_files(service: Workspace, view: JobView, children: Sequence[ChildView]) -> list[tuple[str, str]]:
-    """Return the runs that wrote a job's files, each with what their names begin with.
-
-    Raises:
-        ServiceError: the service does not answer.
-    """
-    if view.kind == "pipeline":
-        leaves = [child for child in children if child.kind != "pipeline"]
-        return [("", view.name), *((f"{child.node}/", child.source) for child in leaves[:30])]
-    if view.kind == "sweep":
-        best = service.results_run(view.name)
-        return [("", view.name), *([("best/", best)] if best != view.name else [])]
-    return [("", view.name)]
-
-
-def runs_with_logs(service: Workspace, view: JobView, children: Sequence[ChildView]) -> list[tuple[str, JobView]]:
-    """Return the runs whose logs are shown, with their addresses; failed nodes first.
-
-    Raises:
-        ServiceError: the service does not answer.
-    """
-    leaves = [child for child in children if child.kind != "pipeline" and child.status is not JobStatus.NOT_STARTED]
-    leaves.sort(key=lambda child: child.status is JobStatus.COMPLETED)
-    found = map_parallel(lambda child: service.details(child.source), leaves[:6], "logs")
-    own = [("", view)] if view.log_files else []
-    return [*own, *((f"{child.node}/", one) for child, one in zip(leaves, found, strict=False))]

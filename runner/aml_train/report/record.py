@@ -15,6 +15,7 @@ from aml_train.core.events import (
     BaselineCompared,
     CostCounted,
     Event,
+    GraphNode,
     GraphPlanned,
     ImageChecked,
     ImageReady,
@@ -113,12 +114,9 @@ class RunRecord:
             case JobStatusChanged():
                 self._set_job(status=event.status)
             case GraphPlanned():
-                nodes = (
-                    values.Node(name=one.name, needs=one.needs, environment=one.environment) for one in event.nodes
-                )
-                self.set(nodes=tuple(nodes))
+                self.set(nodes=event.nodes)
             case NodeChanged():
-                known = next((one for one in report.nodes if one.name == event.node), values.Node(name=event.node))
+                known = next((one for one in report.nodes if one.name == event.node), GraphNode(name=event.node))
                 node = replace(known, status=event.status, run=event.run, reused=event.reused)
                 self.set(nodes=_put(report.nodes, node, "name"))
             case LogsEnded():

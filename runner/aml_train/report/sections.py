@@ -12,11 +12,11 @@ from typing import ClassVar, Final
 
 from aml_train.core.answers import json_number
 from aml_train.core.comparison import Row
-from aml_train.core.events import rank_label
+from aml_train.core.events import GraphNode, rank_label
 from aml_train.core.tables import grouped
 from aml_train.core.text import duration, size
 from aml_train.models.lineage import LineageStep
-from aml_train.report.values import Baseline, Curve, Node, Part, Picture, Report
+from aml_train.report.values import Baseline, Curve, Part, Picture, Report
 
 _DEEPEST: Final = 12
 """Levels of a lineage that are shown; those of aml-train have five."""
@@ -92,7 +92,7 @@ class Graph:
     """The nodes of a pipeline and their needs, drawn where the form can."""
 
     kind: ClassVar = "graph"
-    nodes: Sequence[Node]
+    nodes: Sequence[GraphNode]
 
 
 @dataclass(frozen=True)
@@ -315,7 +315,7 @@ def _nodes(report: Report) -> Iterator[Block]:
     for node in report.nodes:
         word, _, image = node.environment.partition(" ")
         environment: Cell = node.environment
-        if word in ("", "image"):
+        if word == "image":
             environment = f"the tested image {image}" if image else Word("the tested image")
         status = f"{node.status or 'not run'}{', reused' if node.reused else ''}"
         rows.append((node.name, status, ", ".join(node.needs), environment, _took(node.seconds), node.error))

@@ -11,7 +11,7 @@ import datetime
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Literal
 
 import msgspec
@@ -23,6 +23,7 @@ from aml_train.core.errors import InvalidError
 from aml_train.core.events import (
     AttemptEnded,
     CostCounted,
+    GraphNode,
     ImageReady,
     LogTail,
     RuleVerdict,
@@ -115,23 +116,6 @@ class Curve:
     metric: str
     series: tuple[Series, ...]
     limits: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Node:
-    """A node of a pipeline.
-
-    *environment* is ``image``, ``image NAME``, or that of the component's owner.
-    """
-
-    name: str
-    status: str = ""
-    run: str = ""
-    needs: tuple[str, ...] = ()
-    environment: str = ""
-    reused: bool = False
-    seconds: float | None = None
-    error: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,37 +218,38 @@ class Report:
     hint: str = ""
     source: Source = field(default_factory=Source)
     job: Job | None = None
-    attempts: tuple[AttemptEnded, ...] = ()
     gate: Literal["passed", "failed", "skipped", ""] = ""
-    rules: tuple[RuleVerdict, ...] = ()
-    baseline: Baseline | None = None
-    others: tuple[Baseline, ...] = ()
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    curves: tuple[Curve, ...] = ()
-    tables: tuple[Table, ...] = ()
-    images: tuple[ImageReady, ...] = ()
-    tests: tuple[TestsFinished, ...] = ()
-    checks: tuple[Finding, ...] = ()
-    data: Mapping[str, str] = field(default_factory=dict)
-    parameters: Mapping[str, str] = field(default_factory=dict)
-    variables: Mapping[str, str] = field(default_factory=dict)
-    logged: Mapping[str, str] = field(default_factory=dict)
-    nodes: tuple[Node, ...] = ()
     objective: str = ""
-    trials: tuple[Trial, ...] = ()
     model: Model | None = None
-    lineage: LineageStep | None = None
-    packages: Mapping[str, str] = field(default_factory=dict)
-    package_changes: tuple[Row, ...] = ()
-    pictures: tuple[Picture, ...] = ()
-    logs: tuple[LogTail, ...] = ()
-    tracebacks: tuple[Traceback, ...] = ()
     cost: CostCounted | None = None
-    stages: tuple[StageFinished, ...] = ()
-    notices: tuple[str, ...] = ()
-    missing: tuple[Missing, ...] = ()
     reproduce: str = ""
     left_out: tuple[str, ...] = ()
+    # What may have no room, the most important first: the last one is cut first.
+    baseline: Baseline | None = None
+    rules: tuple[RuleVerdict, ...] = ()
+    missing: tuple[Missing, ...] = ()
+    images: tuple[ImageReady, ...] = ()
+    tests: tuple[TestsFinished, ...] = ()
+    attempts: tuple[AttemptEnded, ...] = ()
+    data: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    logged: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    nodes: tuple[GraphNode, ...] = ()
+    notices: tuple[str, ...] = ()
+    lineage: LineageStep | None = None
+    checks: tuple[Finding, ...] = ()
+    package_changes: tuple[Row, ...] = ()
+    others: tuple[Baseline, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    curves: tuple[Curve, ...] = ()
+    trials: tuple[Trial, ...] = ()
+    tables: tuple[Table, ...] = ()
+    stages: tuple[StageFinished, ...] = ()
+    tracebacks: tuple[Traceback, ...] = ()
+    logs: tuple[LogTail, ...] = ()
+    packages: Mapping[str, str] = field(default_factory=dict)
+    pictures: tuple[Picture, ...] = ()
 
 
 def tidy(report: Report, mask: Callable[[str], str], mask_name: Callable[[str], str] | None = None) -> Report:
@@ -283,36 +268,6 @@ def thin(points: Iterable[Point], most: int = MOST_POINTS) -> tuple[Point, ...]:
     if len(known) <= most:
         return known
     return tuple(known[round(place * (len(known) - 1) / (most - 1))] for place in range(most))
-
-
-#: What is cut first, if a report is too large: field → the name of it, for people.
-_CUT: Final[Mapping[str, str]] = {
-    "pictures": "pictures",
-    "packages": "packages",
-    "logs": "the ends of the logs",
-    "tracebacks": "tracebacks",
-    "stages": "durations of the stages",
-    "tables": "logged tables",
-    "trials": "trials",
-    "curves": "curves",
-    "variables": "environment variables",
-    "others": "comparisons with further jobs",
-    "package_changes": "packages that differ",
-    "checks": "checks of the image",
-    "lineage": "the lineage",
-    "notices": "notices",
-    "nodes": "nodes",
-    "metrics": "metrics",
-    "logged": "logged parameters",
-    "parameters": "parameters",
-    "data": "data",
-    "attempts": "attempts",
-    "tests": "tests",
-    "images": "images",
-    "missing": "what could not be read",
-    "rules": "rules of the gate",
-    "baseline": "rows of the comparison",
-}
 
 
 def encode(report: Report, *, most: int = MOST_BYTES) -> bytes:
@@ -342,9 +297,10 @@ def fitted(report: Report, render: Callable[[Report], bytes], *, most: int) -> b
         ValueError: not even what is left has room.
     """
     rendered = render(report)
-    for name, text in _CUT.items():
+    names = [one.name for one in fields(Report)]
+    for name in reversed(names[names.index("left_out") + 1 :]):
         while len(rendered) > most and (value := getattr(report, name)):
-            gone = tuple(dict.fromkeys((*report.left_out, text)))
+            gone = tuple(dict.fromkeys((*report.left_out, name.replace("_", " "))))
             report = replace(report, **{name: _half(value)}, left_out=gone)
             rendered = render(report)
     if len(rendered) > most:

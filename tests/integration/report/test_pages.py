@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from aml_train.core.events import GraphNode
 from aml_train.core.tables import Table
 from aml_train.report import values as report
 from aml_train.report.html import render_html
@@ -72,7 +73,7 @@ FULL = replace(
         Table(name="rows", kind="table", head=("a", "b"), rows=(("1", "2" * 200),)),
     ),
     nodes=tuple(
-        report.Node(
+        GraphNode(
             name=f"node-{number}", status="Completed", needs=tuple(f"node-{one}" for one in range(max(0, number - 3), number))
         )
         for number in range(12)

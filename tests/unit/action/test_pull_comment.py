@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 
 from aml_train.core.checks import Finding
 from aml_train.core.comparison import Row
-from aml_train.core.events import CostCounted, ImageReady, TestFailure, TestsFinished
+from aml_train.core.events import CostCounted, GraphNode, ImageReady, TestFailure, TestsFinished
 from aml_train.report import values as report
 from aml_train_action.pulls.comment import Marker, key_of, read_marker, render_comment
 from tests.support.github_stand_in import HEAD
@@ -59,7 +59,7 @@ def everywhere(text: str) -> report.Report:
         images=(ImageReady(reference=text, digest=text, address=text, how="built", image_name=text),),
         tests=(TestsFinished(image_name=text, passed=0, failed=1, skipped=0, seconds=1.0, cached=False, failures=(TestFailure(name=text, file=text, line=1, message=text),)),),
         checks=(Finding(check=text, level="error", what=text, remedy=text),),
-        data={text: text}, nodes=(report.Node(name=text, status=text),), model=report.Model(name=text, version=text),
+        data={text: text}, nodes=(GraphNode(name=text, status=text),), model=report.Model(name=text, version=text),
         cost=CostCounted(text=text, node_hours=0.1, gpu_hours=None, cost=None, currency=text, unknown=text), notices=(text,), left_out=(text,),
     )  # fmt: skip
 

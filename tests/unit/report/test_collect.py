@@ -76,8 +76,10 @@ def configuration(folder: Path, more: str = "") -> Config:
 
 
 def sources(made: PassportWorld, config: Config | None = None, **more: Any) -> ReportSources:
-    def project() -> Project | None:
-        return None if config is None else Project(config=config, origin=ORIGIN)
+    def project() -> Project:
+        if config is None:
+            raise InvalidError("There is no configuration here.")
+        return Project(config=config, origin=ORIGIN)
 
     clock = FakeClock()
     return ReportSources(
@@ -321,8 +323,8 @@ def test_a_job_that_does_not_exist_ends_the_command(
 # Which job
 
 
-def latest(made: PassportWorld, config: Config | None, origin: Origin | None = ORIGIN) -> values.Report:
-    project = None if config is None else Project(config=config, origin=origin)
+def latest(made: PassportWorld, config: Config, origin: Origin | None = ORIGIN) -> values.Report:
+    project = Project(config=config, origin=origin)
     return collect_report(sources(made, project=lambda: project), [])
 
 
@@ -337,7 +339,7 @@ def test_without_a_job_it_is_the_latest_of_the_configuration(tmp_path: Path) -> 
     with pytest.raises(InvalidError, match="in no git repository"):
         latest(made, config, origin=None)
     with pytest.raises(InvalidError, match="no configuration here"):
-        latest(made, None)
+        collect_report(sources(made), [])
     with pytest.raises(ServiceError, match=r"no job of sub/aml-train\.yml in the workspace"):
         latest(made, config, origin=replace(ORIGIN, configuration="sub/aml-train.yml"))
 
@@ -368,6 +370,7 @@ def test_a_pipeline_shows_its_nodes_and_their_needs() -> None:
         ("prepare", "Completed", (), True, ""),
         ("train", "Failed", ("prepare",), False, "boom"),
     ]
+    assert b"the tested image" not in render_markdown(found)  # where a node ran is not known here
 
 
 def test_a_sweep_shows_its_trials_and_the_best_one() -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from aml_train.core.events import LogTail, StageFinished
+from aml_train.core.events import GraphNode, LogTail, StageFinished
 from aml_train.report import values as report
 from aml_train.report.html import render_html
 from aml_train.report.sections import verdict_of
@@ -50,8 +50,8 @@ EVERYTHING = replace(
     reproduce="aml-train model reproduce digits:3",
     left_out=("pictures",),
     nodes=(
-        report.Node(name="prepare", status="Completed"),
-        report.Node(name="train", needs=("prepare",), status="Failed", error="boom", environment="image"),
+        GraphNode(name="prepare", status="Completed"),
+        GraphNode(name="train", needs=("prepare",), status="Failed", error="boom", environment="image"),
     ),
 )
 

@@ -18,6 +18,7 @@ from aml_train.core.errors import InvalidError
 from aml_train.core.events import (
     AttemptEnded,
     CostCounted,
+    GraphNode,
     ImageReady,
     LogTail,
     RuleVerdict,
@@ -69,7 +70,7 @@ FULL = small(
         ),
     ),
     checks=(Finding(check="shell", level="info", what="bash"),),
-    nodes=(report.Node(name="train", needs=("prepare",), status="Completed"),),
+    nodes=(GraphNode(name="train", needs=("prepare",), status="Completed"),),
     trials=(report.Trial(name="t1", value=0.5, parameters={"lr": "0.1"}),),
     model=report.Model(name="digits", version="3", stage="production"),
     lineage=LineageStep(
@@ -135,7 +136,7 @@ def test_what_has_no_room_is_left_out_and_named() -> None:
         FULL, notices=("n" * 1000,) * 50, logs=(LogTail(origin="a", rank="", size=9, lines=("l" * 1000,) * 50),)
     )
     kept = report.decode(report.encode(large, most=60_000), origin="report.json")
-    assert kept.left_out == ("pictures", "the ends of the logs")
+    assert kept.left_out == ("pictures", "logs")
     assert kept.notices == large.notices
     assert kept.logs == ()
     smaller = report.decode(report.encode(large, most=3_000), origin="report.json")
