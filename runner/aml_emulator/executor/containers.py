@@ -30,14 +30,14 @@ logger = logging.getLogger(__name__)
 class ContainerExit:
     """The end of the command: the first failed process, its node's end, its output.
 
-    *who* is what failed, for messages; *tail* the last lines of its output.
+    *who* is what failed, for messages.
     """
 
     code: int
     ended: Exit
     who: str
     log: str
-    tail: str
+    output: OutputReader
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +148,7 @@ class Containers:
                 ended=self._exits[process.node],
                 who=f"{_named(self._spec, process)} of the job's command, on node {process.node},",
                 log=process.log,
-                tail=self._processes[process.rank].tail(),
+                output=self._processes[process.rank],
             )
         # No process reported a failure: a container was killed as a whole, or the launcher failed.
         wrong = [node for node, how in self._exits.items() if how.code != 0]
@@ -158,14 +158,14 @@ class Containers:
         code = self._exits[node].code if wrong else 0
         if self._spec.launcher == "once":
             return ContainerExit(
-                code=code, ended=self._exits[0], who="The job's command", log=LOG_PATH, tail=self._nodes[0].tail()
+                code=code, ended=self._exits[0], who="The job's command", log=LOG_PATH, output=self._nodes[0]
             )
         return ContainerExit(
             code=code,
             ended=self._exits[node],
             who="mpirun" if self._spec.launcher == "mpi" and node == 0 else f"Node {node} of the job",
             log=node_log(self._spec, node),
-            tail=self._nodes[node].tail(),
+            output=self._nodes[node],
         )
 
     def _ends(self) -> list[_End]:

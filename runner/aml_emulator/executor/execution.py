@@ -281,7 +281,8 @@ class JobExecution:
     def _ended(self, exit_: ContainerExit) -> _Result:
         if exit_.code == 0:
             return _Result(status="Completed")
-        why = f"Execution failed. {exit_.who} exited with status code {exit_.code}."
+        cause, tail = exit_.output.cause(), exit_.output.tail()
+        why = f"Execution failed. {exit_.who} exited with status code {exit_.code}{f': {cause}' if cause else ''}."
         if exit_.ended.out_of_memory:
             why += " It was killed because the memory ran out."
         elif exit_.code == 137:
@@ -289,8 +290,8 @@ class JobExecution:
         if exit_.ended.error:
             why += f" {exit_.ended.error}"
         why += f" Please check log file '{exit_.log}' for error details."
-        if exit_.tail:
-            why += f" The last lines of its output:\n{exit_.tail}"
+        if tail:
+            why += f" The last lines of its output:\n{tail}"
         return _Result(status="Failed", error=RunError(code="UserError", message=why, exit_code=exit_.code))
 
     def _stopped(self) -> _Result:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable
+from typing import Final
 
 from aml_emulator.executor.engine import OutputStream
 from aml_emulator.executor.shared import EngineFault
@@ -15,10 +17,28 @@ logger = logging.getLogger(__name__)
 BUFFER_BYTES = 4 * 1024 * 1024
 """Output waiting to be stored; a job that is quicker than the store waits for it."""
 
-TAIL_BYTES = 4096
+TAIL_BYTES = 16 * 1024
 """The remembered bytes at the end of the output, for a failed run's message."""
 
-TAIL_LINES = 20
+TAIL_LINES = 15
+
+#: What MLflow and azureml-mlflow print behind a run's last own words.
+_NOISE: Final = re.compile(r"\s*(?:🏃 View run |🧪 View experiment |Cleaning up all outstanding Run operations)")
+#: A frame of a traceback in a file of the job's own, and no installed one; launchers put a rank before each line.
+_OWN_FRAME: Final = re.compile(r'\s+File "(?:[^"]*/wd/)?((?!<)(?:(?!/lib/python3|-packages/)[^"])+)", line (\d+)')
+_RANK: Final = re.compile(r"(?m)^\[[\w,]{1,20}\](?:<std(?:err|out)>)?: ?")
+
+
+def cause_of(output: str) -> str:
+    """Return the last exception of an output with its innermost place in the job's own code; empty without one."""
+    traceback = _RANK.sub("", output).rpartition("Traceback (most recent call last):\n")[2]
+    place = ""
+    for line in traceback.splitlines() if traceback != output else ():
+        if frame := _OWN_FRAME.match(line):
+            place = f" ({frame[1]}:{frame[2]})"
+        elif line[:1].strip():
+            return line[:1000] + place
+    return ""
 
 
 def flush_interval(blocks: int) -> float:
@@ -74,10 +94,14 @@ class LogPump:
                 self._changed.notify_all()
 
     def tail(self) -> str:
-        """Return the last lines of the output, at most ``TAIL_LINES`` and ``TAIL_BYTES``."""
+        """Return the last lines of the output that are a job's own, at most ``TAIL_LINES``."""
+        lines = [line for line in self.end().rstrip().splitlines() if not _NOISE.match(line)]
+        return "\n".join(lines[-TAIL_LINES:])
+
+    def end(self) -> str:
+        """Return the end of the output, at most ``TAIL_BYTES``."""
         with self._changed:
-            text = self._tail.decode("utf-8", errors="replace")
-        return "\n".join(text.rstrip().splitlines()[-TAIL_LINES:])
+            return self._tail.decode("utf-8", errors="replace")
 
     def close(self) -> None:
         """Store what is left and end the thread.
@@ -156,6 +180,10 @@ class OutputReader:
     def tail(self) -> str:
         """Return the last lines, a bounded number of them."""
         return self._pump.tail()
+
+    def cause(self) -> str:
+        """Return the exception that ended the output, with its place; empty for none."""
+        return cause_of(self._pump.end())
 
     def finish(self) -> None:
         """Store the rest when the container has ended; raise what the store raised."""

@@ -12,7 +12,6 @@ from aml_train.core.events import Listener, LogLines, LogsEnded, LogTail, Notice
 from aml_train.core.masking import Masker
 from aml_train.jobs.logs.follow import (
     DEPENDS,
-    TAIL_LINES,
     LogAddress,
     LogFollower,
     LogReader,
@@ -24,6 +23,7 @@ from aml_train.jobs.states import TAIL_HEADING, TRACEBACK_HEADING, JobStatus
 from aml_train.jobs.workspace import JobView, StorageUnreachableError, Workspace
 
 #: What the message of a failed run holds at most; the event has more.
+_LINES_OF_ONE: Final = 15
 _LINES_OF_SEVERAL: Final = 60
 _FEWEST_LINES: Final = 5
 _MOST_RANKS: Final = 16
@@ -193,7 +193,7 @@ def cause_of(ended: LogsEnded) -> str:
 def quote_logs(ended: LogsEnded) -> str:
     """Return the first traceback and the last lines of every log, for a message."""
     tails, parts = ended.tails, []
-    lines = TAIL_LINES if len(tails) == 1 else max(_FEWEST_LINES, _LINES_OF_SEVERAL // max(1, len(tails)))
+    lines = _LINES_OF_ONE if len(tails) == 1 else max(_FEWEST_LINES, _LINES_OF_SEVERAL // max(1, len(tails)))
     ends = {tail.origin: "\n".join(tail.lines[-lines:]) for tail in tails}
     # The rank of that traceback comes first.
     first = ended.tracebacks[0] if ended.tracebacks else None

@@ -25,7 +25,7 @@ _CHAIN: Final = frozenset(
         "The above exception was the direct cause of the following exception:",
     }
 )
-_FOREIGN: Final = frozenset({"site-packages", "dist-packages"})
+_FOREIGN: Final = re.compile(r"/(?:site|dist)-packages/|/lib/python3(?:\.\d+)?/")
 _MOST_FRAMES: Final = 200
 _MOST_OPEN: Final = 200
 _MOST_KEPT: Final = 64
@@ -170,8 +170,8 @@ class TracebackFinder:
 
 
 def is_own(file: str) -> bool:
-    """Return whether a frame's file may be the user's: no installed package's, and no code without a file."""
-    return not _FOREIGN & set(file.split("/")) and not file.startswith("<")
+    """Return whether a frame's file may be the user's: none of Python or of a package, and no code without a file."""
+    return not _FOREIGN.search(file) and not file.startswith("<")
 
 
 def innermost(

@@ -115,6 +115,7 @@ def test_the_cause_of_a_failure_is_its_exception_at_the_innermost_line_of_the_us
         ("/mnt/azureml/cr/j/job/exe/wd/src/train.py", 9),
         ("/mnt/azureml/cr/j/job/exe/wd/src/model.py", 3),
         ("/usr/lib/python3/dist-packages/torch/nn/module.py", 1501),
+        ("/usr/local/lib/python3.11/json/decoder.py", 355),
     )
     one = Traceback(
         frames=frames, message="ValueError: shapes differ", origin="user_logs/std_log_process_1.txt", rank="1"
