@@ -78,7 +78,7 @@ class StageFinished(Event):
 class Progress(Event):
     """The progress of a long piece of work.
 
-    *total* is None if it is unknown; *unit* is ``bytes``, ``steps``, …
+    *total* is None if it is unknown; *unit* is ``bytes``, ``steps``, …; empty where *label* says it.
     """
 
     stage: Stage
@@ -92,7 +92,7 @@ class Progress(Event):
         """What is done, and of how much, in words."""
         if self.unit == "bytes":
             return size(self.done) + (f" of {size(self.total)}" if self.total else "")
-        return f"{self.done}" + (f" of {self.total}" if self.total else "") + f" {self.unit}"
+        return (f"{self.done}" + (f" of {self.total}" if self.total else "") + f" {self.unit}").rstrip()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -77,9 +77,9 @@ def collect_inputs(
         raise ValueError("an image has a base or a Dockerfile")
     base = resolve_base(config.base, platform)
     files: dict[str, bytes] = {}
-    requirements = None
+    requirements, places = None, dict[str, str]()
     if config.pip.requirements is not None:
-        requirements, found = requirement_files(config.pip.requirements, project)
+        requirements, found, places = requirement_files(config.pip.requirements, project)
         files |= found
     if config.pip.constraints is not None:
         files[CONSTRAINTS] = constraints_file(config.pip.constraints, project)
@@ -111,6 +111,7 @@ def collect_inputs(
         drivers=drivers,
         micromamba=resolve_base(config.conda.micromamba, platform).pinned if config.conda is not None else None,
         refreshed=refreshed(config.refresh, now),
+        places=places,
     )
 
 

@@ -92,6 +92,7 @@ class ImageInputs:
         micromamba: pinned reference of the image that has ``/bin/micromamba``, where a conda environment is made.
         refreshed: the day since which nothing that apt and pip installed is kept, ``2026-11-16``; None for no bound.
         own: the user's Dockerfile, where there is one.
+        places: normalised name of a package → ``file:line`` of the project that requires it.
     """
 
     files: Mapping[str, bytes] = field(default_factory=dict)
@@ -102,6 +103,7 @@ class ImageInputs:
     micromamba: str | None = None
     refreshed: str | None = None
     own: OwnDockerfile | None = None
+    places: Mapping[str, str] = field(default_factory=dict)
 
     def digests(self) -> dict[str, list[str]]:
         """Read the trees; return what the address covers: path → mode and SHA-256."""

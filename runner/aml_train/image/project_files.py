@@ -17,7 +17,13 @@ from aml_train.core.errors import Fault, InvalidError
 from aml_train.core.temporary import temporary_folder
 from aml_train.image.dockerfile.own import ParsedDockerfile, parse_dockerfile
 from aml_train.image.inputs import LARGE_PINS, REQUIREMENTS
-from aml_train.image.requirements_file import NamedFile, large_pins, named_files, normalised_requirements
+from aml_train.image.requirements_file import (
+    NamedFile,
+    large_pins,
+    named_files,
+    normalised_requirements,
+    requirement_lines,
+)
 
 
 def read_file(path: Path) -> bytes:
@@ -32,8 +38,8 @@ def read_file(path: Path) -> bytes:
         raise InvalidError([Fault(where=str(path), what="cannot be read", why=str(error.strerror))]) from error
 
 
-def requirement_files(path: Path, project: Path) -> tuple[str, dict[str, bytes]]:
-    """Return the place in the context of a requirements file, and all files of it.
+def requirement_files(path: Path, project: Path) -> tuple[str, dict[str, bytes], dict[str, str]]:
+    """Return the place in the context of a requirements file, all files of it, and where each package is required.
 
     The contents are normalised (:mod:`aml_train.image.requirements_file`): the build gets what the address covers. Next to them is a file of the large packages that they pin, if there are any.
 
@@ -62,13 +68,17 @@ def requirement_files(path: Path, project: Path) -> tuple[str, dict[str, bytes]]
                 required.add(inner)
     if faults:
         raise InvalidError(faults)
+    places: dict[str, str] = {}
+    for file in sorted(found, key=lambda one: one not in required):
+        for name, line in requirement_lines(file).items():
+            places.setdefault(name, f"{_relative(file, project)}:{line}")
     found = {file: normalised_requirements(content) for file, content in found.items()}
     large = large_pins(found[file] for file in found if file in required)
     large_files = {} if large is None else {LARGE_PINS: large}
     if len(found) == 1:
-        return REQUIREMENTS, {REQUIREMENTS: found[path], **large_files}
+        return REQUIREMENTS, {REQUIREMENTS: found[path], **large_files}, places
     names = {file: f"requirements/{_relative(file, project)}" for file in found}
-    return names[path], {**{names[file]: content for file, content in found.items()}, **large_files}
+    return names[path], {**{names[file]: content for file, content in found.items()}, **large_files}, places
 
 
 def _named(file: Path, where: str) -> list[NamedFile]:

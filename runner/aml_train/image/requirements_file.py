@@ -78,6 +78,12 @@ def named_files(file: Path) -> Iterator[NamedFile]:
             yield NamedFile(line=one.line_number, text=one.line, kind="unreadable", why=why)
 
 
+def requirement_lines(file: Path) -> dict[str, int]:
+    """Return the packages that a requirements file names: normalised name → line."""
+    found = _pip().RequirementsFile.from_file(str(file)).requirements
+    return {canonicalize_name(one.name): one.line_number for one in found if one.name}
+
+
 def _is_local(address: str) -> bool:
     return address.startswith("file:") or "://" not in address
 

@@ -96,6 +96,8 @@ class ImageSpec:
             rendered text sees to it.
         provenance: whether a build states what went into it; not covered by the address.
         trust: of the run, which decides what it writes and reads; not covered by the address.
+        places: normalised name of a package → ``file:line`` that requires it; the place of the image under the empty name; not covered by
+            the address.
     """
 
     base: BaseImage
@@ -116,6 +118,7 @@ class ImageSpec:
     protect: ProtectConfig | None = None
     provenance: bool = True
     trust: Trust = PROTECTED
+    places: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def address_tag(self) -> str:
@@ -236,6 +239,7 @@ def plan_image(config: ImageConfig, base: BaseImage, inputs: ImageInputs | None,
         protect=config.protect if config.dockerfile is not None else None,
         checks=_check_policy(config),
         provenance=config.provenance,
+        places={"": config.where, **inputs.places},
     )
 
 

@@ -95,7 +95,7 @@ def test_included_requirements_come_along(tmp_path: Path) -> None:
         base_DOT_txt="-r reqs/train.txt\na\n",
         reqs__c_DOT_txt="",
     )
-    name, files = requirement_files(tmp_path / "reqs/train.txt", tmp_path)
+    name, files, _ = requirement_files(tmp_path / "reqs/train.txt", tmp_path)
     assert name == "requirements/reqs/train.txt"
     assert sorted(files) == ["requirements/base.txt", "requirements/reqs/c.txt", "requirements/reqs/train.txt"]
 
@@ -107,7 +107,7 @@ def test_large_packages_that_are_required_have_a_file_of_their_own(tmp_path: Pat
         more_DOT_txt="torch==2.9.0\n",
         limits_DOT_txt="scipy==1.16.0\n",
     )
-    name, files = requirement_files(tmp_path / "r.txt", tmp_path)
+    name, files, _ = requirement_files(tmp_path / "r.txt", tmp_path)
     assert name == "requirements/r.txt"
     assert files["requirements-large.txt"] == b"numpy==2.3.0\ntorch==2.9.0\n"
 
@@ -157,13 +157,13 @@ def test_requirements_that_the_build_would_not_find(line: str, message: str, tmp
 )
 def test_what_pip_finds_by_itself_is_left_to_it(line: str, tmp_path: Path) -> None:
     write(tmp_path, r_DOT_txt=f"a\n{line}\n")
-    _, files = requirement_files(tmp_path / "r.txt", tmp_path)
+    _, files, _ = requirement_files(tmp_path / "r.txt", tmp_path)
     assert line.encode() in files["requirements.txt"].splitlines()
 
 
 def test_a_file_that_is_included_without_a_space_comes_along(tmp_path: Path) -> None:
     write(tmp_path, r_DOT_txt="-rbase.txt\n-climits.txt\n", base_DOT_txt="a\n", limits_DOT_txt="a<2\n")
-    _, files = requirement_files(tmp_path / "r.txt", tmp_path)
+    _, files, _ = requirement_files(tmp_path / "r.txt", tmp_path)
     assert sorted(files) == ["requirements/base.txt", "requirements/limits.txt", "requirements/r.txt"]
 
 

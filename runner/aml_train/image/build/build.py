@@ -71,6 +71,7 @@ class Build:
         no_cache: build every step again, whatever the builder has.
         secrets: what the steps may read.
         cache: where earlier builds are looked for.
+        places: where the project requires packages, see :class:`aml_train.image.spec.ImageSpec`.
     """
 
     dockerfile: str
@@ -82,6 +83,7 @@ class Build:
     no_cache: bool = False
     secrets: Mapping[str, SecretConfig] = field(default_factory=dict)
     cache: Cache = field(default_factory=Cache)
+    places: Mapping[str, str] = field(default_factory=dict)
 
     def arguments(self) -> list[str]:
         """Return what every command that builds has. Pure."""
@@ -121,6 +123,7 @@ def image_build(
         no_cache=no_cache,
         secrets=spec.secrets,
         cache=cache,
+        places=spec.places,
     )
 
 
@@ -240,7 +243,7 @@ def build_folder(
     build = Build(dockerfile="", platform=platform, build_args=build_args, no_cache=no_cache)
     with temporary_folder("build") as folder:
         argv = [*engine_command(cli, folder, tag), *build.arguments(), f"--file={dockerfile}", str(context)]
-        _run(argv, cli.environ, Masker(), listener)
+        _run(argv, cli.environ, Masker(), listener, PlainProgress())
 
 
 def secret_masker(values: Iterable[str]) -> Masker:
@@ -272,7 +275,7 @@ def run_build(
             environ["DOCKER_CONFIG"] = str(docker_config(folder / "docker", environ, build.cache.logins))
         argv = [*head(folder), *build.arguments(), f"--file={folder / 'Dockerfile'}", str(folder / "context")]
         masker = secret_masker(environ.get(one.env, "") for one in build.secrets.values())
-        named = _run(argv, environ, masker, listener)
+        named = _run(argv, environ, masker, listener, PlainProgress(build.places))
         return result(folder), named
 
 
@@ -313,9 +316,10 @@ def verify_base(image: dict[str, Any], base: BaseImage, engine: DockerClient) ->
         raise ImageError(f"the base {name} was moved to another image during the build", hint="Run again.")
 
 
-def _run(argv: Sequence[str], environ: Mapping[str, str], masker: Masker, listener: Listener) -> tuple[str, ...]:
+def _run(
+    argv: Sequence[str], environ: Mapping[str, str], masker: Masker, listener: Listener, progress: PlainProgress
+) -> tuple[str, ...]:
     """Run the command, passing its output to the listener; return the images that BuildKit named."""
-    progress = PlainProgress()
     timed_out = threading.Event()
     try:
         process = subprocess.Popen(

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Event, LogLine, Progress
 from aml_train.core.text import Piece, lines_in, states
+from aml_train.image.build.pip_output import PipOutput, fault_of
 
 _VERTEX = re.compile(r"#(?P<number>\d+) (?P<rest>.*)", re.DOTALL)
 _STEP = re.compile(r"\[(?:[\w.-]+ )?(?P<done>\d{1,9})/(?P<total>\d{1,9})\] (?P<instruction>.*)", re.DOTALL)
@@ -22,7 +23,21 @@ _TIMED = re.compile(r"\d+\.\d+ ?(?P<text>.*)", re.DOTALL)
 _ENDED = re.compile(r"(?:DONE \d|CACHED$|CANCELED)")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _TAIL: Final = 25
+_QUOTED: Final = 15
 _WIDEST: Final = 2000
+_KEPT: Final = 65_536
+"""Characters of a line that are kept: pip lists all versions of a package on one."""
+_OUR_FILE: Final = re.compile(r"/tmp/aml-train/(?:requirements/)?([\w./-]+?)(?:-large)?\.txt(?: \(line \d+\))?")  # noqa: S108
+"""A requirements file in the build, whose lines are in another order than the project's."""
+_PROCESS: Final = re.compile(r'process ".{100,}" did not complete')
+_OPTIONS: Final = re.compile(r"(?:--\w+=\S+ +)+")
+_OUR_STEPS: Final = {
+    " -m pip install --no-warn-script-location ": "packages",
+    "/micromamba create ": "packages of the conda environment",
+    "/protect.py ": "compare the packages with those of the base",
+    " Dir::Cache::archives=/var/cache/aml-train-apt ": "system packages",
+}
+"""What is in an instruction of ours → what it does."""
 _ERROR: Final = "aml-train: error: "
 _REMEDY: Final = "aml-train: remedy: "
 # The answer to a client of an older API (moby, api/server/middleware/version.go, ``versionUnsupportedError``).
@@ -42,12 +57,17 @@ class _Step:
 class PlainProgress:
     """Turns the lines of a build into events, and keeps lines for an error message.
 
+    Args:
+        places: normalised name of a package → ``file:line`` that requires it; the place of others under the empty name.
+
     Attributes:
         named: the images whose manifests were read: each that a FROM, COPY or mount of a stage names.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, places: Mapping[str, str] = {}) -> None:
         self.named: dict[str, None] = {}
+        self._places = places
+        self._pips: defaultdict[str, PipOutput] = defaultdict(PipOutput)
         self._steps: dict[str, _Step] = {}
         self._tails: dict[str, deque[str]] = defaultdict(lambda: deque(maxlen=_TAIL))
         self._all: deque[str] = deque(maxlen=_TAIL)
@@ -64,8 +84,9 @@ class PlainProgress:
         if going_on:
             yield from _shown(line if more else line.rstrip(), self._origin, more=more)
             return
-        text = _COLOUR.sub("", line if more else line.rstrip())
-        if not text:
+        text = _OUR_FILE.sub(r"\1.txt", _COLOUR.sub("", line if more else line.rstrip()))
+        text = _PROCESS.sub("the step did not complete", text)
+        if not text or text.startswith(" > ["):  # the instruction again
             return
         self._all.append(text[:_WIDEST])
         self._full = self._full or any(words in text.lower() for words in _NO_SPACE)
@@ -78,15 +99,19 @@ class PlainProgress:
             if rest.startswith(_NAMED):
                 self.named[rest.removeprefix(_NAMED)] = None
             if step := _STEP.fullmatch(rest):
-                known = _Step(number=int(step["done"]), total=int(step["total"]), instruction=step["instruction"])
+                label = _label(step["instruction"])
+                text = f"[{step['done']}/{step['total']}] {label}"
+                known = _Step(number=int(step["done"]), total=int(step["total"]), instruction=label)
                 self._steps[number] = known
                 yield Progress(
                     stage="image", label=known.instruction, done=known.number - 1, total=known.total, unit="steps"
                 )
             elif timed := _TIMED.fullmatch(rest):
-                last = states(timed["text"])[-1][:_WIDEST]
+                last = states(timed["text"])[-1][:_KEPT]
                 self._tails[number].append(last)
                 text = timed["text"]
+                if (packages := self._pips[number].feed(last)) is not None:
+                    yield packages
                 for word, lines in self._own[number].items():
                     if last.startswith(word):
                         lines.append(last.removeprefix(word))
@@ -116,7 +141,10 @@ class PlainProgress:
         if own[_ERROR]:
             return ImageError("\n".join(own[_ERROR]), hint=" ".join(own[_REMEDY]) or None)
         failed = self._steps.get(self._failed or "")
-        tail = list(self._tails.get(self._failed or "", ())) or list(self._all)
+        tail = list(self._tails.get(self._failed or "", ()))
+        if fault := fault_of(tail, self._places):
+            return ImageError(fault, hint="Correct the requirement; the build's output above has all that pip said.")
+        tail = [line[:_WIDEST] for line in tail[-_QUOTED:]] or list(self._all)
         what = (
             f"the image's step {failed.instruction!r} failed"
             if failed
@@ -139,6 +167,12 @@ class PlainProgress:
         return ImageError(
             message, hint="Check the packages under image: in the configuration; the lines above say why."
         )
+
+
+def _label(instruction: str) -> str:
+    """Return what a step does: in words if it is ours, else its instruction without BuildKit's options."""
+    ours = next((words for part, words in _OUR_STEPS.items() if part in instruction), None)
+    return ours or _OPTIONS.sub("", instruction, count=1)[:200]
 
 
 def _shown(text: str, origin: str, *, more: bool) -> Iterator[LogLine]:

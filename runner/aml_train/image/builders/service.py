@@ -202,7 +202,7 @@ class ServiceBuilder:
 
         With *closing*, which reads the lines, it is a build of the tests.
         """
-        progress = PlainProgress()
+        progress = PlainProgress(build.places)
         masker = secret_masker([] if build.login is None else _secrets(build.login[1]))
 
         def feed(piece: Piece) -> None:
