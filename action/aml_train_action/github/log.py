@@ -13,34 +13,16 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import BinaryIO, Final, Literal, TextIO
 
-from aml_train.core.events import (
-    Event,
-    ImageChecked,
-    ImageReady,
-    JobStatusChanged,
-    JobSubmitted,
-    LogLine,
-    LogLines,
-    ModelRegistered,
-    NodeChanged,
-    Notice,
-    Progress,
-    RuleVerdict,
-    RunFinished,
-    StageFinished,
-    StageStarted,
-    TestsFinished,
-)
+from aml_train.core import events
 from aml_train.core.masking import Masker, Scrubber
-from aml_train.core.text import duration, harmless, lines_of, slowest
+from aml_train.core.text import harmless, lines_of
+from aml_train.report import event_lines
 from aml_train_action.github.commands import annotation, command, harmless_lines, pieces
 
 LogLevel = Literal["debug", "info", "warning"]
 
 _WIDEST: Final = 60_000
 _PROGRESS_EVERY: Final = datetime.timedelta(seconds=15)
-_RULES: Final = {"met": "✓", "missed": "✗", "warned": "!", "skipped": "·"}
-_SIGNS: Final = {"error": "✗", "warning": "!", "info": "·"}
 
 
 def random_token() -> str:
@@ -210,35 +192,34 @@ class GitHubLog:
         self._told: dict[str, datetime.datetime] = {}
         self._foreign: dict[tuple[str, str], ForeignText] = {}
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         """Show one event."""
         match event:
-            case StageStarted():
+            case events.StageStarted():
                 self._end_group()
                 self._channel.command(command("group", harmless(f"{event.stage}: {self._masker.mask(event.title)}")))
                 self._group = event.stage
-            case StageFinished():
+            case events.StageFinished():
                 self._release()
                 if self._group == event.stage:
                     self._end_group()
-                self._say("✓", f"{event.stage}: {event.summary} ({duration(event.seconds)})")
-            case Progress():
+            case events.Progress():
                 self._progress(event)
-            case LogLine():
+            case events.LogLine():
                 if self._level != "warning":
                     self._line(event.source, event.origin, "", event.text, more=event.more)
-            case LogLines():
+            case events.LogLines():
                 if self._level != "warning":
                     self._lines(event)
-            case Notice():
-                if event.level == "warning":
-                    self._channel.command(annotation("warning", self._masker.mask(event.text), title="aml-train"))
-                else:
-                    self._say("·", event.text)
-            case RunFinished():
+            case events.Notice() if event.level == "warning":
+                self._channel.command(annotation("warning", self._masker.mask(event.text), title="aml-train"))
+                return
+            case events.RunFinished():
                 self._finish(event)
-            case _:
-                self._tell(event)
+        for sign, about, text in event_lines.lines_of(event):
+            self._say(sign, f"{about}: {text}" if about else text)
+        for name, text in event_lines.facts_of(event):
+            self._say("·", f"{name}: {text}")
 
     def close(self) -> None:
         """End the group, show what was held back, and let commands take effect again."""
@@ -261,48 +242,13 @@ class GitHubLog:
             self._channel.command(command("endgroup"))
             self._group = None
 
-    def _tell(self, event: Event) -> None:
-        match event:
-            case ImageReady():
-                name = f"{event.image_name}: " if event.image_name else ""
-                self._say("·", f"image {name}{event.reference} ({event.origin})")
-            case ImageChecked():
-                for finding in event.findings:
-                    if finding.counts_as != "info" or not event.cached:
-                        self._say(_SIGNS[finding.counts_as], f"check: {finding}")
-            case TestsFinished():
-                if event.passed is not None:
-                    name = f" in {event.image_name}" if event.image_name else ""
-                    self._say("·", f"tests{name}: {event.counts}")
-                for failure in event.failures:
-                    self._say("✗", f"tests: {failure}")
-                if slow := slowest(event.slowest):
-                    self._say("·", f"tests: slowest: {slow}")
-            case JobSubmitted():
-                self._say(
-                    "·", f"job {event.job}{' (attached)' if event.attached else ''} {event.studio_url or ''}".rstrip()
-                )
-            case JobStatusChanged():
-                self._say("·", f"job: {event.status}")
-            case NodeChanged():
-                self._say("·", f"node {event.node}: {event.status}{', reused' if event.reused else ''}")
-            case RuleVerdict():
-                self._say(_RULES.get(event.verdict, "!"), f"gate: {event.reason}")
-            case ModelRegistered():
-                self._say(
-                    "·",
-                    f"model {event.model} version {event.version}{' (registered earlier)' if event.found else ''}",
-                )
-            case _:
-                pass
-
-    def _progress(self, event: Progress) -> None:
+    def _progress(self, event: events.Progress) -> None:
         last = self._told.setdefault(event.stage, event.at)
         if event.at - last >= _PROGRESS_EVERY:
             self._told[event.stage] = event.at
             self._say("·", f"{event.label}: {event.amount}")
 
-    def _lines(self, event: LogLines) -> None:
+    def _lines(self, event: events.LogLines) -> None:
         """Show lines of a job's log: complete lines at once, others piece by piece."""
         label = f"{harmless(event.label)}: " if event.label else ""
         lines = event.text.split("\n")
@@ -324,7 +270,7 @@ class GitHubLog:
         for line in self._foreign[key].feed(text, more=more):
             self._channel.text(label + line, sign="│")
 
-    def _finish(self, event: RunFinished) -> None:
+    def _finish(self, event: events.RunFinished) -> None:
         self.close()
         self._say("✓" if event.exit_code == 0 else "✗", f"{event.status} (exit code {event.exit_code})")
         for text in (event.message, event.hint):

@@ -13,34 +13,10 @@ from rich.text import Text
 from aml_train.cli.live import LiveStages
 from aml_train.cli.output import printable_line
 from aml_train.cli.tables import comparison_table, logged_tables, tag_table
-from aml_train.core.events import (
-    AttemptEnded,
-    BaselineCompared,
-    CostCounted,
-    Event,
-    GraphPlanned,
-    ImageChecked,
-    ImageReady,
-    JobStatusChanged,
-    JobSubmitted,
-    LogLine,
-    LogLines,
-    LogsEnded,
-    MetricsSettled,
-    ModelPromoted,
-    ModelRegistered,
-    NodeChanged,
-    Notice,
-    Progress,
-    PromotionDecided,
-    RuleVerdict,
-    RunFinished,
-    StageFinished,
-    StageStarted,
-    TestsFinished,
-)
-from aml_train.core.text import duration, printable, printable_lines, size, slowest
+from aml_train.core import events
+from aml_train.core.text import duration, printable, printable_lines
 from aml_train.jobs.states import JobStatus, headline
+from aml_train.report.event_lines import facts_of, lines_of
 
 if TYPE_CHECKING:
     from aml_train.core.comparison import Comparison
@@ -52,14 +28,9 @@ _LABEL: Final = 80
 _MOST_METRICS: Final = 20
 #: Lines of a build that are shown if it fails.
 _FOLDED: Final = 200
-FINDINGS: Final = {"error": ("✗", "red"), "warning": ("!", "yellow"), "info": ("·", "cyan")}
-_RULES: Final = {
-    "met": ("✓", "green"),
-    "missed": ("✗", "red"),
-    "warned": ("!", "yellow"),
-    "skipped": ("·", "yellow"),
-}
-_NODES: Final = {JobStatus.COMPLETED: ("✓", "green"), JobStatus.FAILED: ("✗", "red")}
+STYLES: Final = {"✓": "green", "✗": "red", "!": "yellow", "·": "cyan", "▸": "bold", "│": "dim"}
+"""Sign → its colour, in rich's and click's words."""
+
 _VERDICTS: Final = {0: "green", 6: "yellow", 7: "yellow"}
 
 Part = tuple[str, str]
@@ -94,41 +65,44 @@ class ConsoleListener:
         self._streamed: set[str] = set()
         self._log_is_above = False
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         """Show one event."""
+        quiet = self._verbosity == "quiet"
+        self._facts |= dict(facts_of(event))
         match event:
-            case Notice() if event.level == "warning":
-                self._say("!", "", event.text, "yellow")
-            case RunFinished():
+            case events.RunFinished():
                 self._finish(event)
-            case _ if self._verbosity == "quiet":
-                self._remember(event)
-            case StageStarted():
+            case events.StageStarted() if not quiet:
                 self._start(event)
-            case StageFinished():
+            case events.StageFinished() if not quiet:
                 if self._live is not None:
                     self._live.end(event.stage)
                 if event.stage == "image":
                     self._folded.clear()
                 self._rows.append((event.stage, event.seconds))
-                self._say("✓", event.stage, f"{event.summary}  ({duration(event.seconds)})", "green")
-            case Progress():
+            case events.Progress() if not quiet:
                 self._progress(event)
-            case LogLine():
+            case events.LogLine() if not quiet:
                 self._line(event)
-            case LogLines():
+            case events.LogLines() if not quiet:
                 self._lines(event)
-            case Notice():
-                self._say("·", "", event.text, "cyan")
-            case JobStatusChanged():
-                self._say("·", "job", event.status, "cyan")
-            case NodeChanged():
+            case events.NodeChanged() if not quiet:
                 self._node(event)
-            case RuleVerdict():
-                sign, color = _RULES[event.verdict]
-                self._say(sign, "gate", event.reason, color)
-            case _:
-                self._remember(event)
+            case events.GraphPlanned():
+                self._planned = len(event.nodes)
+            case events.MetricsSettled():
+                self._metrics = event.metrics
+                self._tables, self._more_tables = event.tables, event.more_tables
+            case events.LogsEnded():
+                # The lines of several logs are mixed: their last lines are shown again.
+                self._log_is_above = len(event.tails) == 1 and event.tails[0].origin in self._streamed
+            case events.BaselineCompared():
+                self._comparison = event.comparison
+            case events.PromotionDecided() if not quiet:
+                self._propose(event)
+        for sign, about, text in lines_of(event):
+            if not quiet or sign in "✗!":
+                self._say(sign, about, text)
 
     def close(self) -> None:
         """Remove the lines of running stages from the terminal."""
@@ -139,33 +113,30 @@ class ConsoleListener:
         # Text objects are never read as markup: foreign output cannot style itself.
         self._console.print(Text.assemble(*parts), end=end)
 
-    def _start(self, event: StageStarted) -> None:
+    def _start(self, event: events.StageStarted) -> None:
         if not self._console.is_terminal:
-            self._say("▸", event.stage, event.title, "bold")
+            self._say("▸", event.stage, event.title)
             return
         if self._live is None:
             self._live = LiveStages(self._console, _NAME_WIDTH)
         self._live.start(event.stage, printable_line(event.title))
 
-    def _node(self, event: NodeChanged) -> None:
-        """Show a node's status; on a terminal, how many have ended stands next to the stage."""
-        status = JobStatus(event.status)
-        if status.final:
+    def _node(self, event: events.NodeChanged) -> None:
+        """Show on a terminal, next to the stage, how many nodes have ended."""
+        if JobStatus(event.status).final:
             self._ended_nodes.add(event.run)
         if self._live is not None:
             done, total = len(self._ended_nodes), self._planned or None
             amount = f"{done} of {total} nodes" if total else f"{done} ended"
             self._live.advance("watch", "Follow the job", done=done, total=total, amount=amount)
-        mark, style = _NODES.get(status, ("·", "cyan"))
-        self._say(mark, "node", f"{event.node}: {event.status}{', reused' if event.reused else ''}", style)
 
-    def _line(self, event: LogLine) -> None:
+    def _line(self, event: events.LogLine) -> None:
         if event.source == "build" and self._live is not None and self._verbosity == "normal":
             self._folded.append(event.text)
             return
-        self._say("│", event.source, event.text, "dim")
+        self._say("│", event.source, event.text)
 
-    def _lines(self, event: LogLines) -> None:
+    def _lines(self, event: events.LogLines) -> None:
         """Show many lines of a log at a time: rendering each takes longer than the job."""
         self._streamed.add(event.origin)
         label = f"{printable(event.label)}: " if event.label else ""
@@ -181,75 +152,18 @@ class ConsoleListener:
         parts = [part for line in text.split("\n") for part in ((bar, "dim"), (f"{label}{line}\n", ""))]
         self._print(*parts, end="")
 
-    def _say(self, mark: str, name: str, text: str, style: str) -> None:
-        if mark == "·" and self._verbosity == "quiet":
-            return
+    def _say(self, sign: str, about: str, text: str) -> None:
+        style = STYLES[sign]
         self._print(
-            (f"{mark} ", style),
-            (f"{name:<{_NAME_WIDTH}}", style if mark != "│" else "dim"),
-            (printable(text), style if mark in "✗!" else ""),
+            (f"{sign} ", style), (f"{about:<{_NAME_WIDTH}}", style), (printable(text), style if sign in "✗!" else "")
         )
 
-    def _remember(self, event: Event) -> None:
-        match event:
-            case ImageReady():
-                self._facts[f"image {event.image_name}".rstrip()] = f"{event.reference} ({event.origin})"
-            case ImageChecked():
-                self._checks(event)
-            case TestsFinished():
-                self._facts[f"tests {event.image_name}".rstrip()] = event.counts + (
-                    " (recorded earlier in this image)" if event.cached else ""
-                )
-                for failure in event.failures:
-                    self._say("✗", "tests", str(failure), "red")
-                if slow := slowest(event.slowest):
-                    self._say("·", "tests", f"slowest: {slow}", "cyan")
-            case GraphPlanned():
-                self._planned = len(event.nodes)
-            case JobSubmitted():
-                self._facts["job"] = event.job + (" (attached)" if event.attached else "")
-                if event.studio_url:
-                    self._facts["studio" if event.studio_url.startswith("https:") else "page"] = event.studio_url
-            case CostCounted():
-                self._facts["cost"] = event.text
-                if event.unknown:
-                    self._say("·", "", event.unknown, "cyan")
-            case AttemptEnded() if event.again is not None or event.attempt > 1:
-                self._facts[f"attempt {event.attempt}"] = f"{event.job}  {event.ending}"
-            case MetricsSettled():
-                self._metrics = event.metrics
-                self._tables, self._more_tables = event.tables, event.more_tables
-            case LogsEnded():
-                # The lines of several logs are mixed: their last lines are shown again.
-                self._log_is_above = len(event.tails) == 1 and event.tails[0].origin in self._streamed
-                if len(event.tails) > 1:
-                    self._facts["logs"] = f"{len(event.tails)} logs, {size(sum(tail.size for tail in event.tails))}"
-            case BaselineCompared():
-                self._comparison = event.comparison
-            case ModelRegistered():
-                self._facts["model"] = f"{event.model} version {event.version}" + (
-                    " (registered earlier)" if event.found else ""
-                )
-            case PromotionDecided() if self._verbosity != "quiet":
-                self._propose(event)
-            case ModelPromoted():
-                after = f", and version {event.previous} is archived" if event.previous else ""
-                self._facts[event.stage] = f"{event.model} version {event.version}{after}"
-            case _:
-                pass
-
-    def _checks(self, event: ImageChecked) -> None:
-        for finding in event.findings:
-            mark, style = FINDINGS[finding.counts_as]
-            if finding.counts_as != "info" or not event.cached:
-                self._say(mark, "check", str(finding), style)
-
-    def _progress(self, event: Progress) -> None:
+    def _progress(self, event: events.Progress) -> None:
         if not self._console.is_terminal:
             last = self._shown.setdefault(event.stage, event.at)
             if event.at - last >= _PROGRESS_EVERY:
                 self._shown[event.stage] = event.at
-                self._say("·", event.stage, f"{event.label[:_LABEL]}: {event.amount}", "cyan")
+                self._say("·", event.stage, f"{event.label[:_LABEL]}: {event.amount}")
             return
         if self._live is not None:
             self._live.advance(
@@ -260,10 +174,10 @@ class ConsoleListener:
                 amount=event.amount,
             )
 
-    def _finish(self, event: RunFinished) -> None:
+    def _finish(self, event: events.RunFinished) -> None:
         self.close()
         for text in self._folded:
-            self._say("│", "build", text, "dim")
+            self._say("│", "build", text)
         self._print()
         if self._rows:
             self._row("time", ", ".join(f"{name} {duration(seconds)}" for name, seconds in self._rows))
@@ -285,7 +199,7 @@ class ConsoleListener:
         if event.hint:
             self._print((printable_lines(event.hint), "cyan"))
 
-    def _propose(self, event: PromotionDecided) -> None:
+    def _propose(self, event: events.PromotionDecided) -> None:
         """Show what a promotion compares and would change: a question may follow."""
         self.close()
         if self._comparison is not None:

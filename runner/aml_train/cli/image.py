@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 from docker.errors import ImageNotFound
 
-from aml_train.cli.console import FINDINGS, ConsoleListener
+from aml_train.cli.console import STYLES, ConsoleListener
 from aml_train.cli.devcontainer import devcontainer, shell
 from aml_train.cli.options import (
     OutputOptions,
@@ -38,6 +38,7 @@ from aml_train.image.spec import CheckPolicy
 from aml_train.pipeline.prepare import plan_image_only
 from aml_train.pipeline.result import RunOptions
 from aml_train.prune import prepare_prune, prune_facts
+from aml_train.report.event_lines import SIGNS
 
 if TYPE_CHECKING:
     from aml_train.image.prune.plan import PrunePlan
@@ -203,8 +204,8 @@ def check(
     if as_json:
         print_result({"image": reference, "findings": [vars(finding) for finding in findings], "facts": facts})
     for finding in findings:
-        mark, colour = FINDINGS[finding.counts_as]
-        click.echo(f"{click.style(mark, fg=colour)} {printable(str(finding))}", err=as_json)
+        sign = SIGNS[finding.counts_as]
+        click.echo(f"{click.style(sign, fg=STYLES[sign])} {printable(str(finding))}", err=as_json)
     if (failed := readiness_error(findings)) is not None:
         count = sum(finding.counts_as == "error" for finding in findings)
         click.echo(f"{reference} is not ready: {count} {'error' if count == 1 else 'errors'}", err=True)

@@ -76,7 +76,7 @@ def test_a_stage_is_a_group_and_its_end_stands_below() -> None:
     read = Runner().read(text)
     assert read.done == [Done("group", "", "image: build 100%25"), Done("endgroup", "", "")]
     assert read.token is None
-    assert [line for line in read.shown if line] == ["│ #1 FROM", "✓ image: built (1 min 01 s)"]
+    assert [line for line in read.shown if line] == ["│ #1 FROM", "✓ image: built  (1 min 01 s)"]
 
 
 @pytest.mark.parametrize("line", HOSTILE)
