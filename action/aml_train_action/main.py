@@ -189,10 +189,8 @@ def _run(invocation: Invocation) -> None:
         session.channel.text(remark, sign="·")
         session.record.set(notices=(*session.record.report.notices, remark))
     attach = inputs.command == "attach"
-    with (
-        _listeners(invocation) as listeners,
-        gate_junit_listener(inputs.gate_junit) as reports,
-    ):
+    with _listeners(invocation) as listeners:
+        reports = gate_junit_listener(inputs.gate_junit)
         prepared = _prepare(invocation, checkout, image=inputs.job_name is None)
         options = RunOptions(
             fresh=inputs.fresh,

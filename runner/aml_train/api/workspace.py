@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, overload
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from aml_train.api.planning import host_for
 from aml_train.azure.blob.datastores import DataWorkspace
@@ -38,36 +38,24 @@ _MOST_READ: Final = 512 << 20
 _MOST_CURVES: Final = 24
 
 
-class JobList(Sequence["JobRow"]):
+class JobList(list["JobRow"]):
     """Jobs in order, which print as a table.
 
     Attributes:
         notes: remarks, such as results that could not be read.
     """
 
-    def __init__(self, rows: Sequence[JobRow], *, notes: Sequence[str] = (), metrics: Sequence[str] = ()) -> None:
-        self._rows = tuple(rows)
+    def __init__(self, rows: Iterable[JobRow], *, notes: Iterable[str] = (), metrics: Sequence[str] = ()) -> None:
+        super().__init__(rows)
         self._metrics = metrics
         self.notes = tuple(notes)
 
-    @overload
-    def __getitem__(self, index: int) -> JobRow: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[JobRow]: ...
-    def __getitem__(self, index: int | slice) -> JobRow | Sequence[JobRow]:
-        """Return a job, or some of them."""
-        return self._rows[index]
-
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return len(self._rows)
-
     def facts(self) -> list[dict[str, object]]:
         """Return them as plain values, such as for ``pandas.DataFrame``."""
-        return [row.facts() for row in self._rows]
+        return [row.facts() for row in self]
 
     def __repr__(self) -> str:
-        names = list(self._metrics) or sorted({name for row in self._rows for name in row.metrics})[:6]
+        names = list(self._metrics) or sorted({name for row in self for name in row.metrics})[:6]
         rows = [
             (
                 row.name,
@@ -76,34 +64,22 @@ class JobList(Sequence["JobRow"]):
                 row.created[:16].replace("T", " "),
                 *(f"{row.metrics[name]:.6g}" if name in row.metrics else "" for name in names),
             )
-            for row in self._rows
+            for row in self
         ]
         table = aligned([("name", "status", "ran", "created", *names), *rows])
         return "\n".join([f"{len(rows)} jobs", *self.notes, *table])
 
 
-class Histories(Mapping[str, History]):
-    """Metrics of a job over steps, by name, which print as curves."""
+class Histories(dict[str, History]):
+    """Metrics of a job over steps: the (step, value) pairs of each by its name. They print as curves."""
 
     def __init__(self, job: str, points: Mapping[str, History]) -> None:
+        super().__init__(points)
         self._job = job
-        self._points = dict(points)
-
-    def __getitem__(self, name: str) -> History:
-        """Return the (step, value) pairs of a metric."""
-        return self._points[name]
-
-    def __iter__(self) -> Iterator[str]:
-        """Yield the metrics' names."""
-        return iter(self._points)
-
-    def __len__(self) -> int:
-        """Return how many metrics there are."""
-        return len(self._points)
 
     def __repr__(self) -> str:
         lines = [f"metrics of {self._job}"]
-        for name, points in itertools.islice(self._points.items(), _MOST_CURVES):
+        for name, points in itertools.islice(self.items(), _MOST_CURVES):
             last = f"{points[-1][1]:.6g}" if points else "none"
             lines += ["", printable_line(f"{name}: {len(points)} values, the last is {last}"), *plot(points, ())]
         return "\n".join(lines)

@@ -89,11 +89,8 @@ class OutputOptions:
             verbosity="quiet" if self.quiet else "verbose" if self.verbose else "normal",
         )
         results = [result_listener(lasting_output(unmasked(sys.stdout), sys.stderr))] if self.as_json else []
-        with (
-            gate_junit_listener(gate_junit) as reports,
-            json_listener(self.events) as recorders,
-            contextlib.closing(console),
-        ):
+        reports = gate_junit_listener(gate_junit)
+        with json_listener(self.events) as recorders, contextlib.closing(console):
             yield masked_listener(masker(), console, *recorders, *results, *reports)
 
     def execute(

@@ -5,9 +5,7 @@ CI systems that show test reports show the gate's rules with it.
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -21,42 +19,36 @@ _SUITE: Final = "aml-train gate"
 _NO_XML: Final = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 
 
-@contextlib.contextmanager
-def gate_junit_listener(path: Path | None) -> Iterator[list[Listener]]:
-    """Give a listener that writes the gate's report to *path* at the end, or none.
+def gate_junit_listener(path: Path | None) -> list[Listener]:
+    """Return a listener that writes the gate's report to *path* at the run's end, or none.
+
+    Until then the file says that the run did not end: an earlier report would be taken for this run's.
 
     Raises:
-        InvalidError: the file cannot be written when the run begins.
-        AmlTrainError: it cannot be written after the run; the exit code is the run's, or 1 if it has passed.
+        InvalidError: the file cannot be written.
     """
     if path is None:
-        yield []
-        return
+        return []
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"")  # an earlier report would be taken for this run's
+        path.write_bytes(gate_junit([], None))
     except OSError as error:
         raise InvalidError(f"--gate-junit {path}: cannot be written: {error.strerror}") from error
     rules: list[RuleVerdict] = []
-    ends: list[RunFinished] = []
-    failure: AmlTrainError | None = None
 
     def listen(event: Event) -> None:
         if isinstance(event, RuleVerdict):
             rules.append(event)
-        elif isinstance(event, RunFinished):
-            ends.append(event)
-
-    try:
-        yield [listen]
-    finally:
+        if not isinstance(event, RunFinished):
+            return
         try:
-            path.write_bytes(gate_junit(rules, ends[-1] if ends else None))
+            path.write_bytes(gate_junit(rules, event))
         except OSError as error:
             failure = AmlTrainError(f"--gate-junit {path}: cannot be written: {error.strerror}")
-    if failure is not None:
-        failure.exit_code = next((end.exit_code for end in ends if end.exit_code), failure.exit_code)
-        raise failure
+            failure.exit_code = event.exit_code or failure.exit_code
+            raise failure from error
+
+    return [listen]
 
 
 def gate_junit(rules: list[RuleVerdict], end: RunFinished | None) -> bytes:
