@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
@@ -78,6 +78,7 @@ class RecordingSink:
     outputs: list[str] = field(default_factory=list)
     ending: Ending | None = None
     error: RunError | None = None
+    lost: Mapping[str, int] = field(default_factory=dict)
     done: threading.Event = field(default_factory=threading.Event)
     _seen: threading.Condition = field(default_factory=threading.Condition)
 
@@ -94,6 +95,9 @@ class RecordingSink:
 
     def output(self, name: str, /) -> None:
         self.outputs.append(name)
+
+    def unkept(self, files: Mapping[str, int], /) -> None:
+        self.lost = files
 
     def finished(self, status: Ending, error: RunError | None, /) -> None:
         assert self.ending is None, "finished twice"

@@ -34,6 +34,9 @@ REGISTRIES = "registries"
 """The kind under which registries are stored."""
 
 
+FILES_NOT_KEPT = "aml-emulator.files-not-kept"
+"""The property of a job that completed: the files that it wrote outside its outputs, with sizes, for people. Azure has none."""
+
 REUSED_RUN = "azureml.reusedrunid"
 """The property of a pipeline's node with the run that it reuses; azure-ai-ml downloads from that (``REUSED_JOB_ID``)."""
 

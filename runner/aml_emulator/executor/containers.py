@@ -137,6 +137,10 @@ class Containers:
         """Return for each node a function from path to tar stream; the first node is last."""
         return tuple(partial(self._engine.get, one) for one in reversed(self.ids))
 
+    def added(self, folder: str, wanted: Callable[[str], bool]) -> dict[str, int]:
+        """Return the wanted files below *folder* that no image has: relative path → bytes."""
+        return {path: size for one in self.ids for path, size in self._engine.added(one, folder, wanted).items()}
+
     def container_exit(self) -> ContainerExit:
         """Return how the command ended, when all containers were waited for."""
         failed = [end for end in self._ends() if end.code != 0]

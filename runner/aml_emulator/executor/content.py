@@ -136,6 +136,23 @@ class Content:
             sink.output(item.name)
         yield from self._write_back(nodes)
 
+    def unkept(self, added: Callable[[str, Callable[[str], bool]], dict[str, int]]) -> dict[str, int]:
+        """Return the files that the command left in its folder, where nobody finds them again: path → bytes.
+
+        Args:
+            added: returns the wanted files that a folder of the containers has beyond their images.
+        """
+        code, sent = self._spec.code, set[str]()
+        if code is not None:
+            sent = {entry.name for entry in self._blobs.walk(code.container, code.prefix)}
+
+        def is_lost(path: str) -> bool:
+            first = path.partition("/")[0]
+            hidden = any(part.startswith((".", "__pycache__")) for part in path.split("/"))
+            return not hidden and first not in layout.CAPTURED_FOLDERS and path not in sent
+
+        return added(self._plan.working_directory, is_lost)
+
     def _write_back(self, nodes: Sequence[Get]) -> list[str]:
         """Store changed files of inputs of the mode ``ReadWriteMount``; return notes.
 

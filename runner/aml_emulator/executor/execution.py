@@ -276,6 +276,11 @@ class JobExecution:
             self._note(message)
             if result.status == "Completed":
                 raise RunFailedError(RunError(code="SystemError", message=message)) from error
+        if result.status == "Completed":
+            try:
+                self._sink.unkept(self._content.unkept(containers.added))
+            except EngineFault as error:
+                self._note(f"Which files the job left outside its outputs is unknown: {fault_text(error)}")
         return result
 
     def _ended(self, exit_: ContainerExit) -> _Result:

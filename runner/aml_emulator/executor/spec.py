@@ -176,6 +176,9 @@ class RunSink(Protocol):
     def output(self, name: str, /) -> None:
         """The named output is stored whole at its location."""
 
+    def unkept(self, files: Mapping[str, int], /) -> None:
+        """The command left these files where they are not kept: path → bytes."""
+
     def finished(self, status: Ending, error: RunError | None, /) -> None:
         """The run ended. The last call for a run."""
 

@@ -6,6 +6,8 @@ from typing import Final
 
 # On every job; a model carries those of the job that wrote it.
 TAG_COMMIT: Final = "aml-train.commit"
+PROPERTY_FILES_NOT_KEPT: Final = "aml-emulator.files-not-kept"
+"""A property of jobs of the local AzureML: the files that the job wrote outside its outputs, with sizes, for people."""
 TAG_DIGEST: Final = "aml-train.image-digest"
 TAG_IMAGE: Final = "aml-train.image"
 TAG_ADDRESS: Final = "aml-train.image-address"

@@ -70,7 +70,9 @@ def _follow_attempts(ctx: RunContext, target: Target, job: SubmittedJob, spendin
         _report_attempt(ctx, ended, again=name)
         ctx.progress.live = None
         if failure is None:
-            return replace(view, started=ended.started, ended=ended.ended)
+            # What was written down at the submission stays what it was.
+            properties = {**ended.properties, **view.properties}
+            return replace(view, started=ended.started, ended=ended.ended, properties=properties)
         if name is None:
             raise failure
         number = f"{retries_of(view.tags) + 1} of at most {most} times"

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import Final
 
+from aml_train.config.job.script import files_not_kept
 from aml_train.core.errors import AmlTrainError
 from aml_train.core.events import RunFinished
 from aml_train.core.machine import expected, in_place_of_interrupt
+from aml_train.core.tags import PROPERTY_FILES_NOT_KEPT
 from aml_train.image.spec import ImageSpec, Tested, TestSpec
 from aml_train.jobs.cost import Spending
 from aml_train.jobs.inputs import data_to_be, pin_data
+from aml_train.jobs.workspace import JobView
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.data import begin_reading, check_at_end, check_at_start
 from aml_train.pipeline.decide import decide, record_gate
@@ -24,6 +28,9 @@ from aml_train.pipeline.register import register_model
 from aml_train.pipeline.result import RunResult
 from aml_train.pipeline.submit import find_job, interrupt, submit_job
 from aml_train.pipeline.target import Target
+
+_MOST_FILES: Final = 5
+"""Files that the message of a run names, of those that are lost."""
 
 
 def run(ctx: RunContext) -> RunResult:
@@ -111,7 +118,21 @@ def _run_stages(ctx: RunContext) -> tuple[str, str]:
     record_gate(ctx, target, completed, gate)
     if plan.config.passport.signs:
         seal(ctx, target, completed.view, gate)
-    return "passed", f"The job completed{gate.decision.clause}."
+    return "passed", f"The job completed{gate.decision.clause}.{_not_kept(ctx, completed.view)}"
+
+
+def _not_kept(ctx: RunContext, job: JobView) -> str:
+    """Return that no model is registered, and which files the job lost; empty if the configuration has a model.
+
+    The local AzureML knows the files; of a job on Azure, the code that was sent tells those with literal names.
+    """
+    if ctx.plan.config.model is not None:
+        return ""
+    lost, code = job.properties.get(PROPERTY_FILES_NOT_KEPT), ctx.plan.config.job.code
+    if lost is None and ctx.options.job is None and code is not None and code.is_dir():
+        lost = ", ".join(f"{name} ({where})" for name, where in list(files_not_kept(code).items())[:_MOST_FILES])
+    none = " No model is registered: the configuration has no `model`."
+    return f"{none} Not kept, as it was written outside outputs/: {lost}." if lost else none
 
 
 def build_and_test(ctx: RunContext, target: Target) -> Mapping[str, Tested]:

@@ -34,6 +34,9 @@ def test_a_job_gets_its_code_inputs_and_environment_and_its_outputs_are_kept(
         "(out / 'passwd').symlink_to('/etc/passwd'); os.link(out / 'a.txt', out / 'hard'); os.mkfifo(out / 'fifo')\n"
         "pathlib.Path('logs', 'own.log').write_text('own')\n"
         "import shutil; print(shutil.disk_usage('/dev/shm').total)\n"
+        "os.makedirs('data/__pycache__'); pathlib.Path('model.joblib').write_bytes(b'm' * 3_000)\n"
+        "for name in ('data/x.csv', 'data/__pycache__/a.pyc', '.cache'): pathlib.Path(name).write_text('x')\n"
+        "os.symlink('model.joblib', 'latest'); open('src/main.py', 'a').write('#')\n"
     )
     bench.blobs.put(STORE, "code/1/src/main.py", code.encode())
     bench.blobs.put(STORE, "code/1/run.sh", b'#!/bin/sh\nexec python src/main.py "$@"\n')
@@ -68,6 +71,7 @@ def test_a_job_gets_its_code_inputs_and_environment_and_its_outputs_are_kept(
     assert environment["USERS"] == "own"
     assert int(lines[8]) == 64 * 1024**2
     assert sink.statuses == ["Preparing", "Running", "Finalizing"]
+    assert sink.lost == {"model.joblib": 3_000, "data/x.csv": 1}
     assert sink.outputs == ["model", "report"]
     assert bench.blobs.content[STORE, "out/model/sub/weights"] == b"w" * 3_000_000
     assert bench.blobs.content[STORE, "out/report.txt"] == b"fine"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from aml_train.config.job.script import files_not_kept
 from aml_train.config.load import load_config
 from aml_train.config.model import Config
 from aml_train.config.sections.image_packages import PipConfig
@@ -467,3 +468,25 @@ def test_a_rule_for_nearly_a_metric_that_the_code_logs_is_remarked_on(tmp_path: 
     assert [str(one) for one in load(tmp_path).notices] == [
         "aml-train.yml:3: the code logs no `val/acuracy`, but `val/accuracy`: is that meant?"
     ]
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("joblib.dump(model, 'model.joblib')", {"model.joblib": "train.py:1"}),
+        ("\ntorch.save(net.state_dict(), './nets/net.pt')", {"nets/net.pt": "train.py:2"}),
+        ("pickle.dump(m, open('m.pkl', 'wb'))", {"m.pkl": "train.py:1"}),
+        ("frame.to_csv('scores.csv', index=False)", {"scores.csv": "train.py:1"}),
+        ("with open('m.json', mode='w') as file: json.dump(m, file)", {"m.json": "train.py:1"}),
+        ("booster.save_model(fname='m.ubj')", {"m.ubj": "train.py:1"}),
+        ("plt.savefig('curve.png'); mlflow.log_artifact('curve.png')", {}),
+        ("joblib.dump(m, 'outputs/m.joblib'); m.to_csv('./logs/a.csv'); torch.save(m, '/tmp/m.pt')", {}),
+        ("joblib.dump(m, path); joblib.dump(m, f'{folder}/m.joblib'); open('data.csv'); pd.read_csv('x.csv')", {}),
+        ("os.chdir('outputs'); joblib.dump(m, 'm.joblib')", {}),
+        ("torch.save(m, 'abfss://x/m.pt'", {}),
+    ],
+)
+def test_files_that_code_writes_outside_outputs(tmp_path: Path, code: str, found: dict[str, str]) -> None:
+    (tmp_path / "train.py").write_text(code)
+    (tmp_path / "test_train.py").write_text("joblib.dump(1, 'of-tests.joblib')")
+    assert files_not_kept(tmp_path) == found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,3 +106,36 @@ def test_values_that_were_written_after_the_end_are_reported() -> None:
     assert notice.text == (
         "acc has 1 value that was logged after the job's end, at step 1, 90 s after it; it counts for the gate."
     )
+
+
+NO_MODEL = "The job completed and no gate was given. No model is registered: the configuration has no `model`."
+
+
+@pytest.mark.parametrize(
+    ("properties", "ending"),
+    [
+        ({}, " Not kept, as it was written outside outputs/: model.joblib (train.py:4)."),
+        ({"aml-emulator.files-not-kept": ""}, ""),
+        (
+            {"aml-emulator.files-not-kept": "model.pt (3.1 MB)"},
+            " Not kept, as it was written outside outputs/: model.pt (3.1 MB).",
+        ),
+    ],
+)
+def test_a_run_without_a_model_says_what_the_job_lost(
+    tmp_path: Path, properties: dict[str, str], ending: str
+) -> None:
+    """The local AzureML knows the files; on Azure, the code tells those with literal names."""
+    (tmp_path / "train.py").write_text(
+        "import joblib\nmodel.to_csv('outputs/a.csv')\nopen('in.csv')\njoblib.dump(model, 'model.joblib')\n"
+    )
+    plan = configured(make_plan(), model=None)
+    plan = configured(plan, job=replace(plan.config.job, code=tmp_path))
+    service = good_service()
+
+    def ending_so(event: Event) -> None:
+        if isinstance(event, JobStatusChanged):
+            (job,) = service.jobs.values()
+            service.jobs[job.name] = replace(job, properties={**job.properties, **properties})
+
+    assert run(plan, service, listener=ending_so)[0].message == NO_MODEL + ending

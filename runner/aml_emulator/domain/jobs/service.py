@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Mapping
 from typing import Any, Final
@@ -18,9 +19,13 @@ from aml_emulator.domain.jobs.places import check_reachable, place_outputs, put_
 from aml_emulator.domain.jobs.sweeps.runs import SweepRuns, changed_sweep, sweep_properties
 from aml_emulator.domain.jobs.to_run_spec import run_spec
 from aml_emulator.domain.runs import JOB_NAME, known_job
-from aml_emulator.domain.workspace import Workspace
+from aml_emulator.domain.workspace import FILES_NOT_KEPT, Workspace
 from aml_emulator.executor.spec import Ending, JobExecutor, RunError, spec_from_json, spec_to_json
 from aml_emulator.store.runs import Run
+
+MOST_FILES: Final = 5
+"""Files outside its outputs that a job's property names."""
+_MODEL: Final = re.compile(r"model|\.(?:joblib|pkl|pickle|pth?|ckpt|safetensors|onnx|h5|keras|cbm|bin)$")
 
 logger = logging.getLogger(__name__)
 
@@ -355,6 +360,18 @@ class RunProgress:
         """The named output is stored whole and becomes a data asset, as on AzureML."""
         self._workspace.store.runs.output_stored(self._run_id, name)
         put_output_asset(self._workspace, self._run_id, name)
+
+    def unkept(self, files: Mapping[str, int]) -> None:
+        """The command left these files where they are not kept; what it logged as artifacts is."""
+        runs = self._workspace.store.runs
+        kept = {artifact.path.rpartition("/")[2] for artifact in runs.artifacts(self._run_id)}
+        lost = {path: size for path, size in files.items() if path.rpartition("/")[2] not in kept}
+        names = sorted(lost, key=lambda path: (_MODEL.search(path) is None, -lost[path]))[:MOST_FILES]
+        shown = [
+            f"{path} ({f'{lost[path] / 1e6:.1f} MB' if lost[path] >= 1e6 else f'{lost[path]} B'})" for path in names
+        ]
+        more = [f"{len(lost) - MOST_FILES} more"] if len(lost) > MOST_FILES else []
+        runs.tag(self._run_id, {}, properties={FILES_NOT_KEPT: ", ".join([*shown, *more])})
 
     def finished(self, status: Ending, error: RunError | None) -> None:
         """The run ended; an output that cannot be registered fails a completed job."""

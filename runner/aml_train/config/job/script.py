@@ -34,6 +34,11 @@ _LITERALS: Final = re.compile(
     r"""\blog_metric\(\s*(?:key\s*=\s*)?["']([^"'{}]+)["']|\brun\.log\(\s*["']([^"'{}]+)["']"""
 )
 _OF_MAPPINGS: Final = re.compile(r"\blog_metrics\(\s*\{([^{}]*)\}")
+#: Calls that write the file of their first literal, as joblib.dump and DataFrame.to_csv do; and calls that keep a file.
+_WRITES: Final = re.compile(
+    r"dump|save|save_\w+|savez|savefig|savetxt|to_(?:csv|parquet|pickle|json|feather|hdf)|write_model"
+)
+_KEEPS: Final = re.compile(r"log_(?:artifact|image|file)s?$|upload_(?:file|folder)$|copy\w*$|move$|rename$")
 _KEYS: Final = re.compile(r"""["']([^"'{}]+)["']\s*:""")
 
 
@@ -130,6 +135,40 @@ def logged_metrics(text: str) -> Iterator[tuple[str, re.Match[str]]]:
     for match in _OF_MAPPINGS.finditer(text):
         for name in _KEYS.findall(match[1]):
             yield name, match
+
+
+def files_beside_outputs(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the files that code writes outside ``outputs/`` by literal names, and the line; what it also logs or copies is kept."""
+    try:
+        calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    if any(called(call) == "chdir" for call in calls):
+        return
+    kept = {name for call in calls if _KEEPS.match(called(call)) for name in _texts(call)}
+    for call in calls:
+        name, texts = called(call), _texts(call)
+        writes = _WRITES.fullmatch(name) or (
+            name == "open" and any(re.fullmatch("[wax][bt+]*", one) for one in texts[1:])
+        )
+        for path in texts[:1] if writes else ():
+            if not re.match(r"(?:\./)?(?:outputs|logs)/|[/~]|\w+:", path) and "." in path and path not in kept:
+                yield path.removeprefix("./"), call.lineno
+
+
+def _texts(call: ast.Call) -> list[str]:
+    given = (*call.args, *(one.value for one in call.keywords))
+    return [one.value for one in given if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+
+
+def files_not_kept(code: Path) -> dict[str, str]:
+    """Return the files that the code of a job writes outside ``outputs/`` by literal names: path → ``file:line``."""
+    own = (path for path in _modules(code) if not re.search(r"(?:^|[/_])tests?[/_.]|conftest|^setup\.py$", path))
+    return {
+        name: f"{path}:{line}"
+        for path in own
+        for name, line in files_beside_outputs((code / path).read_text("utf-8", "replace"))
+    }
 
 
 def required_arguments(tree: ast.Module) -> list[Argument]:

@@ -159,6 +159,19 @@ def test_a_run_is_seen_alike_through_every_interface(service: Service) -> None:
     assert service.call("GET", f"{MLFLOW}/runs/get?run_id=run1", host=API).json["run"]["info"]["status"] == "FAILED"
 
 
+def test_a_job_tells_which_files_it_left_outside_its_outputs(service: Service) -> None:
+    service.submit("run1")
+    sink = RunProgress(service.services, "run1")
+    sink.artifact("logged/report.html", 9)
+    data = {f"data/{number}.csv": 50_000_000 + number for number in range(6)}
+    sink.unkept({**data, "report.html": 9, "model.joblib": 3_100_000})
+    sink.finished("Completed", None)
+    found = service.call("GET", f"{WS}/jobs/run1").json["properties"]["properties"]["aml-emulator.files-not-kept"]
+    assert found == (
+        "model.joblib (3.1 MB), data/5.csv (50.0 MB), data/4.csv (50.0 MB), data/3.csv (50.0 MB), data/2.csv (50.0 MB), 2 more"
+    )
+
+
 def test_a_jobs_own_token_ends_with_it(service: Service) -> None:
     service.submit("run1")
     token = service.runner.submitted[0].service_environment["MLFLOW_TRACKING_TOKEN"]
