@@ -141,9 +141,9 @@ def task_file(build: ServiceBuild, registry: str) -> str:
     the run's log begins with.
     """
 
-    words = ["--progress=plain", f"--platform={build.platform}", "--file=Dockerfile"]
-    words += [f"--build-arg={name}={value}" for name, value in sorted(build.build_args.items())]
-    words += [f"--target={build.target}"] if build.target is not None else []
+    words = ["--progress=plain", f"--platform={build.spec.platform}", "--file=Dockerfile"]
+    words += [f"--build-arg={name}={value}" for name, value in sorted(build.spec.builder_args.items())]
+    words += [f"--target={build.spec.target}"] if build.spec.target is not None else []
     words += ["--no-cache"] if build.no_cache else []
     words += [] if build.network else ["--network=none"]
     words += [f"--shm-size={build.shm}"] if build.shm is not None else []
@@ -169,7 +169,7 @@ def run_request(build: ServiceBuild, registry: str, source: str, *, agent_pool: 
         source: the relative path of the uploaded context.
         agent_pool: the agents; None for shared ones.
     """
-    system, _, architecture = build.platform.partition("/")
+    system, _, architecture = build.spec.platform.partition("/")
     credentials: dict[str, Any] = {"sourceRegistry": {"loginMode": "Default"}}
     if build.login is not None:
         host, auth = build.login

@@ -181,6 +181,11 @@ class ImageSpec:
             )
         return dataclasses.replace(self, repository=trust.repository(self.repository), trust=trust)
 
+    def with_dockerfile(self, text: str, files: Mapping[str, bytes]) -> ImageSpec:
+        """Return a helper's build beside that of the image: only the platform and the caches are the same."""
+        without: dict[str, Any] = dict.fromkeys(("trees", "secrets", "build_args", "places"), {})
+        return dataclasses.replace(self, dockerfile=text, files=files, target=None, named=(), protect=None, **without)
+
     def proposed(self) -> ImageSpec:
         """Return the image of a proposed commit: it reads only secrets of ``--set``."""
         return dataclasses.replace(self, is_proposed=True)

@@ -7,6 +7,7 @@ import io
 import shlex
 import tarfile
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -22,23 +23,23 @@ from aml_train.core.events import Event
 from aml_train.core.text import Piece
 from aml_train.image.builders.service import ServiceBuild
 from aml_train.image.registry.auth import RegistryAuth
+from tests.support.image_configs import plan
 
 HOST = "my.azurecr.io"
 ID = "/subscriptions/s/resourceGroups/g/providers/Microsoft.ContainerRegistry/registries/my"
 
 
 def a_build(**changes: Any) -> ServiceBuild:
-    given: dict[str, Any] = {
-        "name": "candidate-1",
-        "image": "x-candidate:candidate-1",
-        "dockerfile": "FROM a\n",
-        "platform": "linux/amd64",
-    }
+    of_image = {key: changes.pop(key) for key in ("files", "build_args", "target", "platform") if key in changes}
+    spec = replace(plan().with_dockerfile("FROM a\n", {}), **of_image)
+    given: dict[str, Any] = {"spec": spec, "name": "candidate-1", "image": "x-candidate:candidate-1"}
     return ServiceBuild(**given | changes)
 
 
 def words(build: ServiceBuild) -> list[str]:
-    return shlex.split(yaml.safe_load(task_file(build, HOST))["steps"][0]["build"])
+    """Return the words of the build but for those that keep the caches of two levels of trust apart."""
+    given = shlex.split(yaml.safe_load(task_file(build, HOST))["steps"][0]["build"])
+    return [one for one in given if not one.startswith("--build-arg=BUILDKIT_")]
 
 
 def test_a_task_builds_with_buildkit_and_pushes_under_the_candidates_name() -> None:
@@ -50,6 +51,8 @@ def test_a_task_builds_with_buildkit_and_pushes_under_the_candidates_name() -> N
             {
                 "id": "candidate-1",
                 "build": "--progress=plain --platform=linux/amd64 --file=Dockerfile "
+                "--build-arg=BUILDKIT_CACHE_MOUNT_NS=aml-train/protected/digits "
+                "--build-arg=BUILDKIT_SANDBOX_HOSTNAME=aml-train-protected "
                 f"--tag={HOST}/x-candidate:candidate-1 context",
                 "env": ["DOCKER_BUILDKIT=1"],
             },

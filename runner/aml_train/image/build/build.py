@@ -16,7 +16,6 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from docker.errors import APIError, ImageNotFound
 
-from aml_train.config.sections.image import SecretConfig
 from aml_train.core.docker import BuildCli, docker_configuration_file, read_docker_configuration
 from aml_train.core.errors import ImageError, TimedOutError
 from aml_train.core.events import Listener
@@ -61,88 +60,45 @@ class Cache:
 
 @dataclass(frozen=True, kw_only=True)
 class Build:
-    """What is built, whoever builds it.
+    """A build of an image, whoever does it.
 
     Attributes:
-        dockerfile: its text.
-        files, trees: the build context: path → contents, and path → files.
-        build_args: name → value; the value of None is that of the command's environment.
-        target: the stage to build; None for the last.
         no_cache: build every step again, whatever the builder has.
-        secrets: what the steps may read.
         cache: where earlier builds are looked for.
-        places: where the project requires packages, see :class:`aml_train.image.spec.ImageSpec`.
     """
 
-    dockerfile: str
-    platform: str
-    files: Mapping[str, bytes] = field(default_factory=dict)
-    trees: Mapping[str, FileSet] = field(default_factory=dict)
-    build_args: Mapping[str, str | None] = field(default_factory=dict)
-    target: str | None = None
+    spec: ImageSpec
     no_cache: bool = False
-    secrets: Mapping[str, SecretConfig] = field(default_factory=dict)
     cache: Cache = field(default_factory=Cache)
-    places: Mapping[str, str] = field(default_factory=dict)
 
     def arguments(self) -> list[str]:
         """Return what every command that builds has. Pure."""
-        cache = self.cache
-        words = ["--progress=plain", f"--platform={self.platform}"]
-        words += [f"--secret=id={name},env={secret.env}" for name, secret in sorted(self.secrets.items())]
-        words += [
-            f"--build-arg={name}" if value is None else f"--build-arg={name}={value}"
-            for name, value in sorted(self.build_args.items())
-        ]
+        spec, cache = self.spec, self.cache
+        words = ["--progress=plain", f"--platform={spec.platform}"]
+        words += [f"--secret=id={name},env={secret.env}" for name, secret in sorted(spec.secrets.items())]
+        words += [f"--build-arg={name}={value}" for name, value in sorted(spec.builder_args.items())]
         if cache.repository:
             words += [f"--cache-from={cache.repository}:{CACHE_TAG}"] if cache.found and not self.no_cache else []
             words.append("--build-arg=BUILDKIT_INLINE_CACHE=1")
-        words += [f"--target={self.target}"] if self.target is not None else []
+        words += [f"--target={spec.target}"] if spec.target is not None else []
         return [*words, "--no-cache"] if self.no_cache else words
 
     def write(self, folder: Path) -> None:
         """Write ``Dockerfile`` and the folder ``context``."""
-        write_context(folder / "context", self.files, self.trees)
-        (folder / "Dockerfile").write_text(self.dockerfile, encoding="utf-8")
+        write_context(folder / "context", self.spec.files, self.spec.trees)
+        (folder / "Dockerfile").write_text(self.spec.dockerfile, encoding="utf-8")
 
 
-def image_build(
-    spec: ImageSpec,
-    *,
-    no_cache: bool,
-    cache: Cache = Cache(),
-) -> Build:
-    """Return the build of *spec*. Pure."""
-    return Build(
-        dockerfile=spec.dockerfile,
-        platform=spec.platform,
-        files=spec.files,
-        trees=spec.trees,
-        build_args=spec.builder_args,
-        target=spec.target,
-        no_cache=no_cache,
-        secrets=spec.secrets,
-        cache=cache,
-        places=spec.places,
-    )
-
-
-def comparison(spec: ImageSpec, image: str, *, no_cache: bool, cache: Cache = Cache()) -> Build | None:
-    """Return the build that compares packages of *image* with the base's. Pure.
+def comparison(spec: ImageSpec, image: str) -> ImageSpec | None:
+    """Return what is built to compare packages of *image* with the base's. Pure.
 
     None if none are protected, or the image's own Dockerfile compares them.
     """
     if spec.protect is None or not spec.protect.packages:
         return None
     step = render_protect(spec.protect, "base")
-    return Build(
-        dockerfile=f"FROM {spec.base.pinned} AS base\n\nFROM {image}\n\nUSER root\n\n{step}\n",
-        platform=spec.platform,
-        files={PROTECT: protect_script()},
-        build_args=spec.trust.build_arguments(spec.repository),
-        no_cache=no_cache,
-        cache=cache,
-    )
+    dockerfile = f"FROM {spec.base.pinned} AS base\n\nFROM {image}\n\nUSER root\n\n{step}\n"
+    return spec.with_dockerfile(dockerfile, {PROTECT: protect_script()})
 
 
 def check_named(spec: ImageSpec, named: Iterable[str]) -> None:
@@ -199,20 +155,16 @@ def build_image(
             file = folder / "image-id"
             return file.read_text(encoding="ascii").strip() if file.exists() else ""
 
-        head = partial(engine_command, cli, tag=name)
-        found, named = run_build(one, head, image_id, cli=cli, listener=listener)
-        if name is not None:
-            check_named(spec, named)
+        found = run_build(one, partial(engine_command, cli, tag=name), image_id, cli=cli, listener=listener)
         if not is_digest(found):
             raise ImageError(f"the build ended well but wrote no image id: {found!r}")
         return found
 
-    check_secrets(spec.secrets, cli.environ, proposed=spec.is_proposed)
-    image = _built(engine, build(image_build(spec, no_cache=no_cache, cache=cache), tag), tag)
+    image = _built(engine, build(Build(spec=spec, no_cache=no_cache, cache=cache), tag), tag)
     if spec.base.local_only:
         verify_base(image.attrs, spec.base, engine)
-    if (check := comparison(spec, tag, no_cache=no_cache)) is not None:
-        _remove(engine, build(check, None))
+    if (check := comparison(spec, tag)) is not None:
+        _remove(engine, build(Build(spec=check, no_cache=no_cache), None))
     return str(image.id)
 
 
@@ -240,9 +192,11 @@ def build_folder(
         ImageError: if the build fails.
         TimedOutError: after :data:`BUILD_TIMEOUT` seconds.
     """
-    build = Build(dockerfile="", platform=platform, build_args=build_args, no_cache=no_cache)
+    given = [name if value is None else f"{name}={value}" for name, value in sorted(build_args.items())]
+    words = ["--progress=plain", f"--platform={platform}", *(f"--build-arg={one}" for one in given)]
+    words += ["--no-cache"] if no_cache else []
     with temporary_folder("build") as folder:
-        argv = [*engine_command(cli, folder, tag), *build.arguments(), f"--file={dockerfile}", str(context)]
+        argv = [*engine_command(cli, folder, tag), *words, f"--file={dockerfile}", str(context)]
         _run(argv, cli.environ, Masker(), listener, PlainProgress())
 
 
@@ -261,22 +215,27 @@ def run_build(
     *,
     cli: BuildCli,
     listener: Listener,
-) -> tuple[str, tuple[str, ...]]:
-    """Run a command that builds; return what it left in its folder, and the images that BuildKit named.
+) -> str:
+    """Run a command that builds; return what it left in its folder.
 
     Args:
         head: the command's beginning, for its folder.
         result: reads what the command wrote there.
+
+    Raises:
+        InvalidError, ImageError: as :func:`check_secrets`, :func:`check_named`, and if the build fails.
     """
+    spec = build.spec
+    check_secrets(spec.secrets, cli.environ, proposed=spec.is_proposed)
     with temporary_folder("build") as folder:
         build.write(folder)
         environ = dict(cli.environ)
         if build.cache.logins:
             environ["DOCKER_CONFIG"] = str(docker_config(folder / "docker", environ, build.cache.logins))
         argv = [*head(folder), *build.arguments(), f"--file={folder / 'Dockerfile'}", str(folder / "context")]
-        masker = secret_masker(environ.get(one.env, "") for one in build.secrets.values())
-        named = _run(argv, environ, masker, listener, PlainProgress(build.places))
-        return result(folder), named
+        masker = secret_masker(environ.get(one.env, "") for one in spec.secrets.values())
+        check_named(spec, _run(argv, environ, masker, listener, PlainProgress(spec.places)))
+        return result(folder)
 
 
 def _remove(engine: DockerClient, image_id: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Final
 
 from aml_train.core.errors import ImageError
@@ -47,13 +47,6 @@ _TOO_OLD: Final = re.compile(
 _NO_SPACE: Final = ("no space left on device", "disk quota exceeded")
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Step:
-    number: int
-    total: int
-    instruction: str
-
-
 class PlainProgress:
     """Turns the lines of a build into events, and keeps lines for an error message.
 
@@ -68,7 +61,7 @@ class PlainProgress:
         self.named: dict[str, None] = {}
         self._places = places
         self._pips: defaultdict[str, PipOutput] = defaultdict(PipOutput)
-        self._steps: dict[str, _Step] = {}
+        self._steps: dict[str, Progress] = {}
         self._tails: dict[str, deque[str]] = defaultdict(lambda: deque(maxlen=_TAIL))
         self._all: deque[str] = deque(maxlen=_TAIL)
         self._failed: str | None = None
@@ -99,13 +92,11 @@ class PlainProgress:
             if rest.startswith(_NAMED):
                 self.named[rest.removeprefix(_NAMED)] = None
             if step := _STEP.fullmatch(rest):
-                label = _label(step["instruction"])
+                label, done, total = _label(step["instruction"]), int(step["done"]) - 1, int(step["total"])
                 text = f"[{step['done']}/{step['total']}] {label}"
-                known = _Step(number=int(step["done"]), total=int(step["total"]), instruction=label)
+                known = Progress(stage="image", label=label, done=done, total=total, unit="steps")
                 self._steps[number] = known
-                yield Progress(
-                    stage="image", label=known.instruction, done=known.number - 1, total=known.total, unit="steps"
-                )
+                yield known
             elif timed := _TIMED.fullmatch(rest):
                 last = states(timed["text"])[-1][:_KEPT]
                 self._tails[number].append(last)
@@ -118,16 +109,9 @@ class PlainProgress:
             elif rest.startswith("ERROR"):
                 self._failed = number
             elif number in self._steps and _ENDED.match(rest):
-                step_ended = self._steps[number]
-                yield Progress(
-                    stage="image",
-                    label=step_ended.instruction,
-                    done=step_ended.number,
-                    total=step_ended.total,
-                    unit="steps",
-                )
+                yield replace(self._steps[number], done=self._steps[number].done + 1)
             if number in self._steps:
-                origin = self._steps[number].instruction
+                origin = self._steps[number].label
         self._origin = origin
         yield from _shown(text, origin, more=more)
 
@@ -146,9 +130,7 @@ class PlainProgress:
             return ImageError(fault, hint="Correct the requirement; the build's output above has all that pip said.")
         tail = [line[:_WIDEST] for line in tail[-_QUOTED:]] or list(self._all)
         what = (
-            f"the image's step {failed.instruction!r} failed"
-            if failed
-            else f"the build failed with exit code {exit_code}"
+            f"the image's step {failed.label!r} failed" if failed else f"the build failed with exit code {exit_code}"
         )
         message = what + (":\n" + "\n".join(f"  {line}" for line in tail) if tail else "")
         if self._too_old is not None:

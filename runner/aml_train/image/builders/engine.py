@@ -15,22 +15,13 @@ from aml_train.core.events import TestsFinished
 from aml_train.core.references import is_digest
 from aml_train.core.retry import retry
 from aml_train.core.threads import CancelToken, run_parallel
-from aml_train.image.build.build import (
-    CACHE_TAG,
-    Build,
-    Cache,
-    build_image,
-    check_named,
-    comparison,
-    image_build,
-    run_build,
-)
-from aml_train.image.build_secrets import check_secrets
+from aml_train.image.build.build import CACHE_TAG, Build, Cache, build_image, comparison, run_build
 from aml_train.image.builder import Candidate, Verified
 from aml_train.image.context import ImageContext
 from aml_train.image.push import push_image, read_back
 from aml_train.image.readiness.facts import Facts
 from aml_train.image.registry.manifest import Manifest
+from aml_train.image.spec import ImageSpec
 from aml_train.image.verify import verify_image
 
 
@@ -155,19 +146,19 @@ class BuildxBuilder(EngineBuilder):
         # Before the first byte: from here on the registry may have the tag.
         candidate.pushed = True
         spec, cache = ctx.spec, Cache(logins=ctx.location.logins(ctx.spec.base.reference.registry))
-        check_secrets(spec.secrets, cli.environ, proposed=spec.is_proposed)
         ctx.registry.check_push(ctx.candidates)  # before the build: the builder pushes only at its end
 
-        def run(build: Build, name: str | None) -> tuple[str, tuple[str, ...]]:
-            head = partial(push_command, cli, self._name, name=name)
+        def run(one: ImageSpec, name: str | None) -> str:
+            build, head = (
+                Build(spec=one, no_cache=force, cache=cache),
+                partial(push_command, cli, self._name, name=name),
+            )
             return run_build(build, head, pushed_digest, cli=cli, listener=ctx.listener)
 
-        digest, named = run(image_build(spec, no_cache=force, cache=cache), name)
-        check_named(spec, named)
-        manifest = candidate.manifest(digest or None)
+        manifest = candidate.manifest(run(spec, name) or None)
         ctx.finish("image", f"built and pushed {manifest.digest[:19]}", started)
         self._pulled = f"{candidate.name}@{manifest.digest}"
-        if (check := comparison(spec, self._pulled, no_cache=force, cache=cache)) is not None:
+        if (check := comparison(spec, self._pulled)) is not None:
             run(check, None)
         image_id = ctx.pull(manifest, repository=ctx.candidates)
         results, facts = verify_image(ctx, image_id, check=True, test=True)

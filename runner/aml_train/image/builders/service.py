@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import secrets
 import tarfile
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, fields, replace
-from typing import IO, Any, Final, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import IO, Final, Protocol
 
 from aml_train.core.errors import Fault, ImageError, InvalidError
 from aml_train.core.events import Event, LogLine, Progress, TestsFinished
@@ -19,7 +19,6 @@ from aml_train.image.build.build import (
     Build,
     check_named,
     comparison,
-    image_build,
     secret_masker,
 )
 from aml_train.image.build.progress import PlainProgress
@@ -35,7 +34,7 @@ from aml_train.image.readiness.check import NO_RESULT, parse_facts
 from aml_train.image.readiness.facts import Facts
 from aml_train.image.registry.auth import RegistryAuth
 from aml_train.image.registry.manifest import Manifest
-from aml_train.image.spec import TestSpec
+from aml_train.image.spec import ImageSpec, TestSpec
 from aml_train.image.testing.junit import ClosingLines
 from aml_train.image.testing.run import End, conclude
 from aml_train.image.verify import judge, start_checks
@@ -139,14 +138,17 @@ class ServiceBuilder:
         # Before the request: from here on the registry may get the tag.
         candidate.pushed = True
         image, login = f"{ctx.candidates}:{candidate.tag}", self._base_login(ctx)
-        more = {"timeout": self._timeout, "login": login}
-        check_named(
-            spec, self._run(ctx, _on_service(image_build(spec, no_cache=force), candidate.tag, image, **more))
-        )
+
+        def run(one: ImageSpec, name: str, image: str | None) -> None:
+            timeout = self._timeout
+            build = ServiceBuild(spec=one, no_cache=force, name=name, image=image, timeout=timeout, login=login)
+            self._run(ctx, build)
+
+        run(spec, candidate.tag, image)
         manifest = candidate.manifest()
         candidate_name = f"{ctx.location.job_name}/{ctx.candidates}@{manifest.digest}"
-        if (check := comparison(spec, candidate_name, no_cache=force)) is not None:
-            self._run(ctx, _on_service(check, f"protect-{secrets.token_hex(8)}", None, **more))
+        if (check := comparison(spec, candidate_name)) is not None:
+            run(check, f"protect-{secrets.token_hex(8)}", None)
         ctx.finish("image", f"built and pushed {manifest.digest[:19]}", started)
         results, facts = self._verify(ctx, ctx.candidates, manifest, check=True, test=ctx.tests is not None)
         return Verified(manifest=manifest, results=results, facts=facts or {})
@@ -197,12 +199,12 @@ class ServiceBuilder:
         found = self._login(registry) or ctx.location.logins(registry).get(registry)
         return None if found is None or not found.password else (registry, found)
 
-    def _run(self, ctx: ImageContext, build: ServiceBuild, closing: ClosingLines | None = None) -> Iterable[str]:
-        """Have *build* done; report its log, and raise ImageError if it fails. Return the images that BuildKit named.
+    def _run(self, ctx: ImageContext, build: ServiceBuild, closing: ClosingLines | None = None) -> None:
+        """Have *build* done; report its log, and raise ImageError if it fails or names other images than were pinned.
 
         With *closing*, which reads the lines, it is a build of the tests.
         """
-        progress = PlainProgress(build.places)
+        progress = PlainProgress(build.spec.places)
         masker = secret_masker([] if build.login is None else _secrets(build.login[1]))
 
         def feed(piece: Piece) -> None:
@@ -217,7 +219,7 @@ class ServiceBuilder:
             error = progress.error(1)
             error.message = f"{self._service.title}: {error.message}"
             raise error
-        return progress.named
+        check_named(build.spec, progress.named)
 
     def _verify(
         self, ctx: ImageContext, repository: str, manifest: Manifest, *, check: bool, test: bool
@@ -256,14 +258,12 @@ class ServiceBuilder:
         own.pushed = True
         if tests is not None:
             self._note_limits(ctx, tests)
+        reference = ImageRef.parse(f"{ctx.location.job_name}/{repository}@{manifest.digest}")
+        files = {"files.tar": verification_files(tests, check=check)}
         build = ServiceBuild(
+            spec=ctx.spec.with_dockerfile(verification_dockerfile(reference, own.tag), files),
             name=own.tag,
             image=f"{ctx.candidates}:{own.tag}",
-            dockerfile=verification_dockerfile(
-                ImageRef.parse(f"{ctx.location.job_name}/{repository}@{manifest.digest}"), own.tag
-            ),
-            files={"files.tar": verification_files(tests, check=check)},
-            platform=ctx.spec.platform,
             no_cache=True,
             network=tests is not None and tests.network,
             shm=tests.limits.shm if tests is not None else None,
@@ -293,11 +293,6 @@ class ServiceBuilder:
             )
         end = End(exit_code=findings.exit_code or 0, timed_out=findings.timed_out, seconds=findings.seconds)
         return conclude(tests, end, findings.written, closing, ctx.listener)
-
-
-def _on_service(build: Build, name: str, image: str | None, **more: Any) -> ServiceBuild:
-    given = {one.name: getattr(build, one.name) for one in fields(Build)}
-    return ServiceBuild(name=name, image=image, **given, **more)
 
 
 def _secrets(auth: RegistryAuth) -> list[str]:

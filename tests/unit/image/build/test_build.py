@@ -15,6 +15,11 @@ from aml_train.image.build.progress import PlainProgress
 from aml_train.image.push import follow_push
 from tests.support.image_configs import plan
 
+LEVEL = (
+    "--build-arg=BUILDKIT_CACHE_MOUNT_NS=aml-train/protected/digits "
+    "--build-arg=BUILDKIT_SANDBOX_HOSTNAME=aml-train-protected"
+)
+
 
 @pytest.mark.parametrize(
     ("buildx", "tag", "expected"),
@@ -29,23 +34,25 @@ def test_the_command_of_an_engine(buildx: bool, tag: str | None, expected: str) 
 
 
 @pytest.mark.parametrize(
-    ("changes", "expected"),
+    ("image", "options", "expected"),
     [
-        ({}, ""),
+        ({}, {}, f" {LEVEL}"),
         (
-            {"build_args": {"B": None, "A": "1"}, "target": "t", "no_cache": True},
-            " --build-arg=A=1 --build-arg=B --target=t --no-cache",
+            {"build_args": {"A": "1"}, "target": "t"},
+            {"no_cache": True},
+            f" --build-arg=A=1 {LEVEL} --target=t --no-cache",
         ),
-        ({"secrets": {"s": SecretConfig(env="S")}}, " --secret=id=s,env=S"),
+        ({"secrets": {"s": SecretConfig(env="S")}}, {}, f" --secret=id=s,env=S {LEVEL}"),
         (
+            {},
             {"cache": Cache(repository="r", found=True)},
-            " --cache-from=r:cache --build-arg=BUILDKIT_INLINE_CACHE=1",
+            f" {LEVEL} --cache-from=r:cache --build-arg=BUILDKIT_INLINE_CACHE=1",
         ),
-        ({"cache": Cache(repository="r")}, " --build-arg=BUILDKIT_INLINE_CACHE=1"),
+        ({}, {"cache": Cache(repository="r")}, f" {LEVEL} --build-arg=BUILDKIT_INLINE_CACHE=1"),
     ],
 )
-def test_the_options_of_every_builder(changes: dict[str, Any], expected: str) -> None:
-    build = Build(dockerfile="", platform="linux/amd64", **changes)
+def test_the_options_of_every_builder(image: dict[str, Any], options: dict[str, Any], expected: str) -> None:
+    build = Build(spec=dataclasses.replace(plan(), **{"secrets": {}, **image}), **options)
     assert " ".join(build.arguments()) == f"--progress=plain --platform=linux/amd64{expected}"
 
 
