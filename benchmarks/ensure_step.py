@@ -14,6 +14,7 @@ import os
 from pathlib import Path
 
 from aml_train.core.threads import exit_process
+from aml_train.image.builders.engine import EngineBuilder
 
 
 def main() -> None:
@@ -60,7 +61,7 @@ def main() -> None:
         prepared.plan.image,
         prepared.plan.tests,
         engine=prepared.host.engine(),
-        cli=lambda: buildkit_cli(os.environ),
+        builder=lambda: EngineBuilder(lambda: buildkit_cli(os.environ)),
         location=RegistryLocation(push_name=given.registry, job_name=given.registry, url=f"http://{given.registry}"),
         listener=Broadcast(keep),
         commit=None,

@@ -21,7 +21,6 @@ LATE: Final = (
     "aml_train.cli.tables",
     "aml_train.image.dockerfile.in_build",
     "aml_train.image.ensure",
-    "aml_train.image.make",
     "aml_train.jobs.logs.follow",
     "aml_train.jobs.logs.report",
     "aml_train.jobs.logs.report",

@@ -135,7 +135,6 @@ class WorkspaceTarget:
             spec,
             tests,
             engine=self.place.engine(),
-            cli=self.place.cli,
             builder=self.place.builder(service),
             job_engine=self.job_engine,
             location=location,

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Listener, Notice, Stage, StageFinished, report_stage
 from aml_train.core.retry import retry
@@ -30,20 +28,16 @@ class ImageContext:
     Attributes:
         tests: the tests, or None if none are configured.
         engine: the engine that builds, tests and pushes; None where a service does.
-        cli: finds the command to build with.
-        release_tags: every tag that the released image gets in addition to those of its address and its digest.
         job_engine: the engine that jobs run on, if it is another one than *engine*.
     """
 
     spec: ImageSpec
     tests: TestSpec | None
-    engine: DockerClient | None
-    cli: Callable[[], BuildCli]
     location: RegistryLocation
     registry: Registry
     listener: Listener
+    engine: DockerClient | None = None
     commit: str | None = None
-    release_tags: tuple[str, ...] = ()
     job_engine: DockerClient | None = None
 
     @property

@@ -1,51 +1,51 @@
-"""The image stage: find the image in the registry and verify it, or have it built.
+"""The image stage: find the image in the registry and verify it, or have it built, verified and released.
 
-The code of a build is in :mod:`aml_train.image.make`, which is imported for a build alone.
+One digest throughout: the image that the tests ran in is, byte for byte, the one that is released. A builder pushes to a
+*candidate* repository; after the tests the same manifest bytes are put under the release tags.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import requests
 from docker.errors import DockerException
 
-from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Event, ImageChecked, ImageReady, Listener, StageStarted, TestsFinished
 from aml_train.core.references import ImageRef
-from aml_train.image.builders.engine import EngineBuilder
+from aml_train.core.release_tags import commit_tags
+from aml_train.core.threads import cleanup_on_interrupt
+from aml_train.image.build.build import CACHE_TAG
+from aml_train.image.builder import Builder, Candidate, Verified
 from aml_train.image.context import ImageContext
-from aml_train.image.make import address_of, digest_tag, lock, make_image, put_release_tags
+from aml_train.image.provenance import attach_provenance
 from aml_train.image.push import release
-from aml_train.image.records import known_record
+from aml_train.image.readiness.check import store_facts
+from aml_train.image.records import known_record, store_record
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import ImageSpec, Tested, TestRecord, TestSpec
-from aml_train.image.verify import read_record, verify_found
+from aml_train.image.verify import make_record, read_record, verify_found
 
 if TYPE_CHECKING:
     from docker import DockerClient
-
-    from aml_train.image.builder import Builder
 
 
 def ensure_image(
     spec: ImageSpec,
     tests: TestSpec | None,
     *,
+    builder: Callable[[], Builder],
     engine: DockerClient | None,
-    cli: Callable[[], BuildCli],
     location: RegistryLocation,
     listener: Listener,
-    builder: Callable[[], Builder] | None = None,
     job_engine: DockerClient | None = None,
     force: bool = False,
     commit: str | None = None,
-    release_tags: Sequence[str] = (),
 ) -> Tested:
     """Return the image of *spec*, released in the registry, with *tests* passed in it.
 
@@ -57,10 +57,9 @@ def ensure_image(
     Args:
         tests: the tests, or None if none are configured.
         engine: the engine that builds and tests; None where a service does.
-        cli: finds the command to build with; called only if an image is built.
         listener: receives the events; called from two threads, one at a time only if it sees to that
             (:class:`aml_train.core.events.Broadcast` does).
-        builder: gives what builds and tests, by default *engine*; called only if an image is built or tests run.
+        builder: gives what builds and tests; called only if an image is built or tests run.
         job_engine: the engine that jobs run on, if it is another one than *engine*.
         force: build without the builder's cache, and test again.
 
@@ -75,16 +74,14 @@ def ensure_image(
             spec=spec,
             tests=tests,
             engine=engine,
-            cli=cli,
             location=location,
             registry=registry,
             listener=_naming(listener, spec.name) if spec.name else listener,
             commit=commit,
-            release_tags=tuple(dict.fromkeys([*spec.release.tags, *release_tags])),
             job_engine=job_engine,
         )
         try:
-            return _find_or_build(ctx, builder or EngineBuilder, force=force)
+            return _find_or_build(ctx, builder, force=force)
         except (DockerException, requests.RequestException) as error:
             # Of the engine: the registry's client reports its own. Failures that are expected are caught where they occur.
             raise ImageError(
@@ -142,29 +139,19 @@ def find_build(
         record = None if tests is None else known_record(registry, spec, tests, digest)
         if tests is not None and record is None:
             return None
-        ctx = ImageContext(
-            spec=spec,
-            tests=tests,
-            engine=None,
-            cli=_no_cli,
-            location=location,
-            registry=registry,
-            listener=listener,
-            release_tags=spec.release.tags,
-        )
+        ctx = ImageContext(spec=spec, tests=tests, location=location, registry=registry, listener=listener)
         _put_tags(ctx, found)
         return _tested(spec, location, found, "found", record)
 
 
-def _no_cli() -> BuildCli:
-    raise ValueError("nothing is built")
-
-
 def locate_image(registry: Registry, spec: ImageSpec) -> tuple[ImageSpec, Manifest] | None:
-    """Return where the registry has the image of *spec*; None if it lacks it."""
+    """Return the image of *spec* that the registry has, with its repository and address; None if it lacks it."""
     for one in filter(None, (spec.released, spec)):
         if (found := registry.get_manifest(one.repository, one.address_tag)) is not None:
-            return replace(one, address=address_of(registry, one, found.digest)), found
+            # It has another address if it was built in the place of an earlier build.
+            rebuilt = one.rebuilt(found.digest)
+            head = registry.head_manifest(rebuilt.repository, rebuilt.address_tag)
+            return rebuilt if head is not None and head.digest == found.digest else one, found
     return None
 
 
@@ -172,24 +159,73 @@ def _find_or_build(ctx: ImageContext, builder: Callable[[], Builder], *, force: 
     started = time.monotonic()
     title = f"image {ctx.repository} on {ctx.spec.base.reference.familiar}"
     ctx.listener(StageStarted(stage="image", title=title))
-    for spec in filter(None, (ctx.spec.released, ctx.spec)):
-        found = None if force else ctx.registry.get_manifest(spec.repository, spec.address_tag)
-        if found is None:
-            continue
-        where = replace(ctx, spec=spec)
-        record = read_record(where, found.digest)
-        ctx.finish("image", f"found {found.digest[:19]}", started, skipped=True)
-        return _reuse(where, builder, found, record)
-    return _build(ctx, builder, started, force=force)
+    located = None if force else locate_image(ctx.registry, ctx.spec)
+    if located is None:
+        return _build(ctx, builder, started, force=force)
+    ctx, found = replace(ctx, spec=located[0]), located[1]
+    record = read_record(ctx, found.digest)
+    ctx.finish("image", f"found {found.digest[:19]}", started, skipped=True)
+    return _reuse(ctx, builder, found, record)
 
 
 def _build(ctx: ImageContext, builder: Callable[[], Builder], started: float, *, force: bool) -> Tested:
-    """Have the image built and released, unless another run is quicker."""
+    """Have the image built, pushed as a candidate, verified and released.
 
-    manifest, record, released = make_image(ctx, builder(), started, force=force)
-    if released:
-        return _ready(ctx, manifest, "built", record)
-    return _reuse(ctx, builder, manifest, read_record(ctx, manifest.digest))
+    If another run has been quicker, its image is verified and used.
+    """
+    candidate, making = Candidate(ctx), builder()
+
+    def remove() -> None:
+        making.discard(ctx, candidate)
+        candidate.untag()
+
+    try:
+        built = making.build(ctx, candidate, started, force=force)
+        manifest = built.manifest
+        record = make_record(ctx, manifest.digest, built.results)
+        other = None if force else locate_image(ctx.registry, ctx.spec)
+        if other is None or other[1].digest == manifest.digest:
+            other = None
+            # The image that was built in the place of another one has its own address.
+            spec = ctx.spec.rebuilt(manifest.digest) if force else ctx.spec
+            _store(ctx, spec, built, record)
+            if spec.provenance:
+                attach_provenance(ctx, manifest, started, builder=making.identity(ctx))
+            _release(ctx, spec, manifest)
+    except Exception:
+        remove()
+        raise
+    except BaseException:
+        cleanup_on_interrupt(remove, last=True)
+        raise
+    remove()
+    if other is None:
+        return _ready(replace(ctx, spec=spec), manifest, "built", record)
+    ctx, found = replace(ctx, spec=other[0]), other[1]
+    ctx.note(f"Another run has released this image meanwhile: {found.digest[:19]} is used.")
+    return _reuse(ctx, builder, found, read_record(ctx, found.digest))
+
+
+def _store(ctx: ImageContext, spec: ImageSpec, built: Verified, record: TestRecord | None) -> None:
+    """Put the image of *spec*, and all that belongs to it, under the tag of its digest."""
+    manifest = built.manifest
+    tags = (_digest_tag(manifest.digest), spec.build_tag(manifest.digest))
+    release(ctx.registry, manifest, source=ctx.candidates, repository=ctx.repository, tags=tags)
+    _lock(ctx, manifest)
+    if record is not None:
+        store_record(ctx.registry, ctx.repository, record)
+    store_facts(ctx.registry, ctx.repository, manifest.digest, built.facts)
+
+
+def _release(ctx: ImageContext, spec: ImageSpec, manifest: Manifest) -> None:
+    """Put the image under its tags; that of the content's address, by which readers find all, is last."""
+    _put_release_tags(ctx, manifest)
+    # The next build's cache is no part of the release.
+    for tag in dict.fromkeys((spec.address_tag, ctx.spec.address_tag, CACHE_TAG)):
+        ctx.registry.put_tag(ctx.repository, tag, manifest)
+    if ctx.location.engine_runs_jobs:
+        # All layers are there: this only names the image by its digest, so that the job finds it in the engine.
+        ctx.keep_for_jobs(manifest)
 
 
 def _reuse(ctx: ImageContext, builder: Callable[[], Builder], found: Manifest, record: TestRecord | None) -> Tested:
@@ -201,18 +237,47 @@ def _reuse(ctx: ImageContext, builder: Callable[[], Builder], found: Manifest, r
 
 def _put_tags(ctx: ImageContext, found: Manifest) -> None:
     """Give an image that the registry has the tags of this run."""
-    if ctx.registry.head_manifest(ctx.own, digest_tag(found.digest)) is None:
+    if ctx.registry.head_manifest(ctx.own, _digest_tag(found.digest)) is None:
         # A released image that a proposal uses gets its names in the proposals' repository.
-        release(ctx.registry, found, source=ctx.repository, repository=ctx.own, tags=[digest_tag(found.digest)])
-        lock(ctx, found)
-    put_release_tags(ctx, found)
+        release(ctx.registry, found, source=ctx.repository, repository=ctx.own, tags=[_digest_tag(found.digest)])
+        _lock(ctx, found)
+    _put_release_tags(ctx, found)
+
+
+def _put_release_tags(ctx: ImageContext, manifest: Manifest) -> None:
+    """Put the tags of ``image.tags``; that of a commit never moves, and another image of it gets one with its digest."""
+    for tag in ctx.spec.release.tags:
+        head = ctx.registry.head_manifest(ctx.own, tag)
+        if head is None or not (tag.startswith("git-") or head.digest == manifest.digest):
+            ctx.registry.put_tag(ctx.own, tag, manifest)
+        elif head.digest != manifest.digest:
+            _, other = commit_tags(tag.removeprefix("git-"), manifest.digest)
+            ctx.registry.put_tag(ctx.own, other, manifest)
+            ctx.note(
+                f"{ctx.own}:{tag} stays {head.digest[:19]}, as the tag of a commit does not move: this image is {other}."
+            )
+
+
+def _lock(ctx: ImageContext, manifest: Manifest) -> None:
+    """Make the digest's tag immutable if the registry can; a refusal is only reported."""
+    tag = _digest_tag(manifest.digest)
+    if not ctx.spec.release.lock or not ctx.registry.can_lock or ctx.registry.lock_tag(ctx.own, tag):
+        return
+    ctx.note(
+        f"The tag {ctx.own}:{tag[:16]}… is not locked: {ctx.registry.host} does not let this identity change "
+        "attributes. A role with registries/metadata/write can; `image.lock: false` leaves it."
+    )
+
+
+def _digest_tag(digest: str) -> str:
+    """Return the tag that keeps a used digest for ever, whatever happens to others."""
+    return f"dig-{digest.removeprefix('sha256:')}"
 
 
 def _ready(
     ctx: ImageContext, manifest: Manifest, how: Literal["built", "found"], record: TestRecord | None
 ) -> Tested:
-    spec = replace(ctx.spec, address=address_of(ctx.registry, ctx.spec, manifest.digest))
-    image = _tested(spec, ctx.location, manifest, how, record)
+    image = _tested(ctx.spec, ctx.location, manifest, how, record)
     ctx.listener(
         ImageReady(
             reference=str(image.reference),

@@ -15,6 +15,7 @@ from aml_train.core.docker import BuildCli, engine_platform
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
 from aml_train.image.base import docker_registries, resolve_base
+from aml_train.image.builders.engine import EngineBuilder
 from aml_train.image.ensure import ensure_image
 from aml_train.image.registry.client import RegistryLocation
 from aml_train.image.spec import ImageSpec, Tested, TestSpec, plan_image
@@ -82,7 +83,7 @@ def ensure(engine: DockerClient, cli: BuildCli, registry_location: RegistryLocat
     """The stage, with the real engine and registry."""
 
     def call(spec: ImageSpec, tests: TestSpec | None, **options: Any) -> Tested:
-        options = {"cli": lambda: cli, "listener": recorder, **options}
+        options = {"builder": lambda: EngineBuilder(lambda: cli), "listener": recorder, **options}
         return ensure_image(spec, tests, engine=engine, location=registry_location, **options)
 
     return call

@@ -20,6 +20,7 @@ from aml_train.core.threads import CancelToken
 from aml_train.image.base import docker_registries, resolve_base
 from aml_train.image.build.build import build_image
 from aml_train.image.builders import engine as stage
+from aml_train.image.builders.engine import EngineBuilder
 from aml_train.image.ensure import ensure_image
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.spec import ImageSpec, TestSpec
@@ -80,7 +81,7 @@ def _ensure(
             spec,
             tests,
             engine=engine,
-            cli=lambda: buildkit_cli(environ),
+            builder=lambda: EngineBuilder(lambda: buildkit_cli(environ)),
             location=location,
             listener=listener,
         )

@@ -11,6 +11,7 @@ import pytest
 from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError
 from aml_train.core.events import Notice, StageFinished
+from aml_train.image.builders.engine import EngineBuilder
 from aml_train.image.ensure import ensure_image
 from aml_train.image.registry.client import Registry, RegistryLocation
 from aml_train.image.registry.referrers import fallback_tag
@@ -63,7 +64,9 @@ def ensure(engine: DockerClient, cli: BuildCli, faulty: FaultyRegistry, recorder
 
     def call(spec: ImageSpec, tests: TestSpec | None = None, **options: Any) -> Tested:
         options = {"listener": recorder, **options}
-        return ensure_image(spec, tests, engine=engine, cli=lambda: cli, location=location, **options)
+        return ensure_image(
+            spec, tests, engine=engine, builder=lambda: EngineBuilder(lambda: cli), location=location, **options
+        )
 
     return call
 

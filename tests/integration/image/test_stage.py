@@ -13,10 +13,11 @@ from aml_train.core.events import ImageReady, LogLine, Progress, StageFinished, 
 from aml_train.core.references import ImageRef
 from aml_train.image.build import build
 from aml_train.image.build.build import build_image, verify_base
+from aml_train.image.builders.engine import EngineBuilder
 from aml_train.image.inputs import BaseImage
 from aml_train.image.readiness.check import installed_packages, load_facts
 from aml_train.image.registry.client import Registry, RegistryLocation
-from aml_train.image.spec import ImageSpec, Tested, TestSpec
+from aml_train.image.spec import ImageSpec, Release, Tested, TestSpec
 from tests.integration.conftest import Recorder
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def test_build_push_test_release_then_find(
     registry_location: RegistryLocation,
     recorder: Recorder,
 ) -> None:
-    first = ensure(spec, tests(), commit="c0ffee", release_tags=["git-c0ffee"])
+    first = ensure(replace(spec, release=Release(tags=("git-c0ffee",))), tests(), commit="c0ffee")
 
     assert first.how == "built"
     assert str(first.reference) == f"amltest.azurecr.io/{spec.repository}@{first.digest}"
@@ -71,7 +72,7 @@ def test_build_push_test_release_then_find(
     assert not [tag for tag in kept.tags if "candidate" in tag]
 
     recorder.events.clear()
-    second = ensure(spec, tests(), cli=_never)
+    second = ensure(spec, tests(), builder=lambda: EngineBuilder(_never))
 
     assert (second.how, second.digest, second.record) == ("found", first.digest, first.record)
     assert [(e.passed, e.cached) for e in recorder.of(TestsFinished)] == [(1, True)]
@@ -93,11 +94,11 @@ def test_changed_tests_run_again_in_the_same_image(
     engine.images.remove(f"{registry_location.push_name}/{spec.repository}@{first.digest}", force=True)
     recorder.events.clear()
 
-    second = ensure(spec, tests(), cli=_never)
+    second = ensure(spec, tests(), builder=lambda: EngineBuilder(_never))
 
     assert (second.how, second.digest) == ("found", first.digest)
     assert [(e.passed, e.cached) for e in recorder.of(TestsFinished)] == [(2, False)]
-    assert ensure(spec, tests(), cli=_never).record == second.record
+    assert ensure(spec, tests(), builder=lambda: EngineBuilder(_never)).record == second.record
 
 
 def test_failing_test_releases_nothing(

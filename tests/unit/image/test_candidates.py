@@ -24,14 +24,13 @@ def notices(url: str, status: int) -> tuple[list[str], list[str]]:
         spec=plan(),
         tests=None,
         engine=cast("Any", SimpleNamespace(images=SimpleNamespace(remove=lambda *_args, **_options: None))),
-        cli=cast("Any", None),
         location=cast("Any", SimpleNamespace(push_name="r.test")),
         listener=events.append,
         registry=Registry(url, transport=script, attempts=1),
     )
     candidate = Candidate(ctx, "c-1")
     candidate.pushed = True
-    EngineBuilder().discard(ctx, candidate)
+    EngineBuilder(cast("Any", None)).discard(ctx, candidate)
     candidate.untag()
     return [event.text for event in events if isinstance(event, Notice)], script.log
 

@@ -79,7 +79,6 @@ class World:
             self.spec,
             self.tests,
             engine=None,
-            cli=unused,
             location=self.location,
             listener=self.events.append,
             builder=builder or unused,
@@ -166,7 +165,8 @@ def test_events_name_the_image_that_they_are_of(world: World) -> None:
 
 
 def test_an_image_with_its_record_is_found(world: World) -> None:
-    found = world.ensure(release_tags=["git-1"])
+    world.spec = dataclasses.replace(world.spec, release=Release(tags=("git-1",)))
+    found = world.ensure()
     assert (found.how, found.digest) == ("found", world.image.digest)
     assert found.record is not None
     assert [type(event) for event in world.events] == [
@@ -211,7 +211,8 @@ def test_a_missing_image_is_built(world: World) -> None:
 def test_a_built_image_is_released_and_found_by_the_next_run(world: World) -> None:
     world.registry.manifests.clear()
     world.registry.blobs.clear()
-    built = world.ensure(lambda: cast("Builder", Builds(world)), release_tags=["git-1"])
+    world.spec = dataclasses.replace(world.spec, release=Release(tags=("git-1",)))
+    built = world.ensure(lambda: cast("Builder", Builds(world)))
     assert (built.how, built.digest) == ("built", world.image.digest)
     assert built.record is not None
     assert built.record.passed == 2

@@ -15,7 +15,7 @@ from aml_train.core.trust import PROTECTED, Trust, proposal
 from aml_train.image.builder import Builder
 from aml_train.image.ensure import find_build, find_image
 from aml_train.image.records import record_tag
-from aml_train.image.spec import ImageSpec
+from aml_train.image.spec import ImageSpec, Release
 from tests.support.image_configs import plan
 from tests.unit.image.test_ensure import BuildingError, Builds, World, another, never
 
@@ -111,7 +111,8 @@ def test_the_tag_of_a_commit_does_not_move(world: World) -> None:
     client, name = world.location.client(), world.spec.repository
     client.put_tag(name, "git-1", other)
     client.put_tag(name, "branch-main", other)
-    world.ensure(release_tags=["git-1", "branch-main"])
+    world.spec = dataclasses.replace(world.spec, release=Release(tags=("git-1", "branch-main")))
+    world.ensure()
     assert world.registry.manifests[name, "git-1"][0] == other.content
     assert world.registry.manifests[name, "branch-main"][0] == world.image.content
     second = f"git-1-{world.image.digest[7:19]}"

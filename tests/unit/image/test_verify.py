@@ -31,7 +31,6 @@ def _context(tmp_path: Any) -> ImageContext:
         spec=plan(),
         tests=TestSpec(files=FileSet.collect(tmp_path), command="pytest"),
         engine=cast("Any", SimpleNamespace()),
-        cli=unused,
         location=unused,
         registry=unused,
         listener=lambda _event: None,

@@ -93,7 +93,6 @@ class Target:
             spec,
             tests,
             engine=None,
-            cli=lambda: cast("Any", None),
             location=self.location,
             listener=self.emit,
             builder=built,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -26,14 +27,20 @@ from aml_train.image.verify import verify_image
 
 
 class EngineBuilder:
-    """Builds in the context's engine; pushes while the image is verified there."""
+    """Builds in the context's engine; pushes while the image is verified there.
+
+    Args:
+        cli: finds the command to build with; called only if an image is built.
+    """
+
+    def __init__(self, cli: Callable[[], BuildCli]) -> None:
+        self._find_cli = cli
 
     def build(self, ctx: ImageContext, candidate: Candidate, started: float, *, force: bool) -> Verified:
         """See :class:`Builder`."""
-        cli = ctx.cli()
         image_id = build_image(
             ctx.spec,
-            cli=cli,
+            cli=self._find_cli(),
             engine=ctx.docker,
             tag=f"{candidate.name}:{candidate.tag}",
             listener=ctx.listener,
@@ -130,11 +137,13 @@ class BuildxBuilder(EngineBuilder):
     """Builds in a named builder of buildx, and tests in this machine's engine.
 
     Args:
+        cli: as of :class:`EngineBuilder`.
         name: of ``docker buildx ls``.
         where: ``file:line`` of the builder.
     """
 
-    def __init__(self, name: str, *, where: str) -> None:
+    def __init__(self, cli: Callable[[], BuildCli], name: str, *, where: str) -> None:
+        super().__init__(cli)
         self._name = name
         self._where = where
         self._pulled: str | None = None
@@ -175,7 +184,7 @@ class BuildxBuilder(EngineBuilder):
             _discard(ctx, self._pulled)
 
     def _cli(self, ctx: ImageContext) -> BuildCli:
-        cli = ctx.cli()
+        cli = self._find_cli()
         if ctx.spec.base.local_only:
             what = f"the base {ctx.spec.base.reference.familiar} is only in this machine's engine"
             why = f"the builder {self._name} pulls its base from a registry"

@@ -86,9 +86,9 @@ class BuildPlace:
             AmlTrainError: the service cannot build for the target.
         """
         if self.config.buildx is not None:
-            return functools.partial(BuildxBuilder, self.config.buildx, where=self.config.where)
+            return functools.partial(BuildxBuilder, self.cli, self.config.buildx, where=self.config.where)
         if not self.config.is_service:
-            return EngineBuilder
+            return functools.partial(EngineBuilder, self.cli)
         login = functools.partial(docker_login, environ=self.environ)
         found = ServiceBuilder(service(self.config), login=login, timeout=self.config.timeout)
         return lambda: found

@@ -27,7 +27,7 @@ _FIELDS: Final = {
     "short-commit": "[0-9a-f]{7}",
     "address": "[0-9a-f]{40}",
 }
-#: The tag of a commit's image that was built again (:func:`aml_train.image.make.put_release_tags`).
+#: The tag of a commit's image that was built again (:mod:`aml_train.image.ensure`).
 _BUILT_AGAIN: Final = re.compile("git-[0-9a-f]{7,64}-[0-9a-f]{12}")
 _BRANCH: Final = "[A-Za-z0-9_.-]+"
 _PULL: Final = r"pull-\d+"

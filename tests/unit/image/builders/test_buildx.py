@@ -48,10 +48,10 @@ def refused(*, local_only: bool, buildx: bool) -> Exception:
     spec = plan()
     reference = spec.base.reference
     base = SimpleNamespace(local_only=local_only, reference=reference)
-    ctx = cast("Any", SimpleNamespace(cli=lambda: BuildCli(path="docker", buildx=buildx, environ={})))
-    ctx.spec = SimpleNamespace(base=base)
+    ctx = cast("Any", SimpleNamespace(spec=SimpleNamespace(base=base)))
+    cli = BuildCli(path="docker", buildx=buildx, environ={})
     with pytest.raises((ImageError, InvalidError)) as caught:
-        BuildxBuilder("big", where="aml-train.yml:4").build(
+        BuildxBuilder(lambda: cli, "big", where="aml-train.yml:4").build(
             ctx, cast("Any", SimpleNamespace(name="x", tag="t")), 0.0, force=False
         )
     return caught.value
