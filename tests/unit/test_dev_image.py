@@ -113,7 +113,7 @@ class Lookup:
 
     def resolve(self, reference: ImageRef, _platform: str) -> BaseImage:
         if reference.repository.endswith("only-here"):
-            return BaseImage(reference=reference, image_id="sha256:" + "1" * 64, local_only=True)
+            return BaseImage(reference=reference, image_id="sha256:" + "1" * 64)
         return BaseImage(reference=reference, digest="sha256:" + "2" * 64)
 
     def settings(self, _base: BaseImage, _platform: str) -> ImageSettings:

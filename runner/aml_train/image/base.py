@@ -132,7 +132,7 @@ def _in_engine(reference: ImageRef, platform: str, engine: DockerClient) -> tupl
     place = (reference.registry, reference.repository)
     digests = [one.digest for one in known if (one.registry, one.repository) == place and one.digest is not None]
     if not digests:
-        return BaseImage(reference=reference, image_id=image_id, local_only=True), []
+        return BaseImage(reference=reference, image_id=image_id), []
     return BaseImage(reference=reference, digest=digests[0], image_id=image_id), digests
 
 

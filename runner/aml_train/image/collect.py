@@ -119,7 +119,7 @@ def unresolved_base(reference: ImageRef, _platform: str) -> BaseImage:
     """Return *reference*, not looked up, as a base for display only."""
     if reference.digest is not None:
         return BaseImage(reference=reference, digest=reference.digest)
-    return BaseImage(reference=reference, image_id=f"sha256:{'0' * 64}", local_only=True)
+    return BaseImage(reference=reference, image_id=f"sha256:{'0' * 64}")
 
 
 def refreshed(period: float | None, now: datetime.datetime) -> str | None:

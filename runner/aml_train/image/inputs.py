@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Final
 
 from aml_train.core.files import FileSet
-from aml_train.core.references import ImageRef, is_digest
+from aml_train.core.references import ImageRef
 
 REQUIREMENTS: Final = "requirements.txt"
 LARGE_PINS: Final = "requirements-large.txt"
@@ -26,27 +26,19 @@ class BaseImage:
         reference: the reference as the user wrote it.
         digest: the manifest's (or index's) digest in its registry; None for an image that is in no registry.
         image_id: the engine's image id, where the engine has the image.
-        local_only: the image is in the engine only, so ``FROM`` names its tag; the build then verifies that the tag
-            did not move meanwhile.
     """
 
     reference: ImageRef
     digest: str | None = None
     image_id: str | None = None
-    local_only: bool = False
 
-    def __post_init__(self) -> None:
-        for name, value in (("digest", self.digest), ("image_id", self.image_id)):
-            if value is not None and not is_digest(value):
-                raise ValueError(
-                    f"{name} {value!r} of {self.reference.familiar} is not sha256: and 64 hexadecimal digits"
-                )
-        if self.digest is None and self.image_id is None:
-            raise ValueError(f"the base {self.reference.familiar} has neither a manifest digest nor an image id")
-        if self.local_only != (self.digest is None):
-            raise ValueError(
-                f"the base {self.reference.familiar} is local_only exactly where it has no manifest digest"
-            )
+    @property
+    def local_only(self) -> bool:
+        """Whether the image is in the engine only.
+
+        ``FROM`` then names its tag, and the build verifies that the tag did not move meanwhile.
+        """
+        return self.digest is None
 
     @property
     def pinned(self) -> str:
@@ -58,10 +50,7 @@ class BaseImage:
     @property
     def identity(self) -> str:
         """The base in the content address: the manifest's digest, else the image id."""
-        identity = self.digest or self.image_id
-        if identity is None:  # pragma: no cover - excluded by __post_init__
-            raise ValueError(f"the base {self.reference.familiar} has no identity")
-        return identity
+        return str(self.digest or self.image_id)
 
 
 @dataclass(frozen=True, kw_only=True)

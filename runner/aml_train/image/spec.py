@@ -11,7 +11,7 @@ import dataclasses
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -183,7 +183,7 @@ class ImageSpec:
 
     def with_dockerfile(self, text: str, files: Mapping[str, bytes]) -> ImageSpec:
         """Return a helper's build beside that of the image: only the platform and the caches are the same."""
-        without: dict[str, Any] = dict.fromkeys(("trees", "secrets", "build_args", "places"), {})
+        without: dict[str, Any] = {"trees": {}, "secrets": {}, "build_args": {}, "places": {}}
         return dataclasses.replace(self, dockerfile=text, files=files, target=None, named=(), protect=None, **without)
 
     def proposed(self) -> ImageSpec:
@@ -206,7 +206,15 @@ def plan_image(config: ImageConfig, base: BaseImage, inputs: ImageInputs | None,
     if config.repository is None:
         raise ValueError("an image needs the name of its repository")
     inputs = inputs or ImageInputs()
-    own: dict[str, Any] | None = None
+    azureml = {"azureml-mlflow": config.azureml_mlflow, "azureml-defaults": config.azureml_defaults}
+    checks = CheckPolicy(
+        ignore=config.ignored_checks,
+        packages=tuple(name for name, version in azureml.items() if version is not None),
+        infiniband=config.ofed is not None,
+        where=config.where,
+    )
+    # Nothing that changes with the commit, the time, or the machine is covered by the address; and no secret's value.
+    covered = {"format": FORMAT, "base": base.identity, "files": inputs.digests(), "platform": platform}
     build_args: Mapping[str, str] = {}
     target = None
     if config.dockerfile is not None:
@@ -214,7 +222,7 @@ def plan_image(config: ImageConfig, base: BaseImage, inputs: ImageInputs | None,
             raise ValueError("a Dockerfile of the user's own must have been read")
         dockerfile = inputs.own.text
         build_args, target = dict(config.dockerfile.args), config.dockerfile.target
-        own = {
+        covered["own"] = {
             "images": dict(inputs.own.images),
             "target": target,
             "protect": [config.protect.packages, config.protect.allow],
@@ -227,14 +235,7 @@ def plan_image(config: ImageConfig, base: BaseImage, inputs: ImageInputs | None,
         platform=platform,
         repository=config.repository,
         dockerfile=dockerfile,
-        address=content_address(
-            dockerfile=dockerfile,
-            base=base.identity,
-            files=inputs.digests(),
-            build_args=build_args,
-            platform=platform,
-            own=own,
-        ),
+        address=_digest_of({**covered, "dockerfile": dockerfile, "build_args": build_args}),
         files=inputs.files,
         trees=inputs.trees,
         secrets=config.secrets,
@@ -242,53 +243,15 @@ def plan_image(config: ImageConfig, base: BaseImage, inputs: ImageInputs | None,
         target=target,
         named=inputs.own.pinned if inputs.own is not None else (),
         protect=config.protect if config.dockerfile is not None else None,
-        checks=_check_policy(config),
+        checks=checks,
         provenance=config.provenance,
         places={"": config.where, **inputs.places},
     )
 
 
-def content_address(
-    *,
-    dockerfile: str,
-    base: str,
-    files: Mapping[str, Sequence[str]],
-    build_args: Mapping[str, str],
-    platform: str,
-    own: Mapping[str, Any] | None = None,
-) -> str:
-    """Return the content address, 64 hexadecimal digits.
-
-    Nothing that changes with the commit, the time, or the machine is covered; and no secret's value.
-
-    Args:
-        dockerfile: the text, rendered or the user's own with its images pinned.
-        base: manifest digest (or image id) of the base.
-        files: every file and folder of the build context: path → mode and SHA-256.
-        build_args: name → value.
-        platform: ``linux/amd64`` or ``linux/arm64``.
-        own: what concerns only a Dockerfile of the user's own: its other images, its target, what is protected.
-    """
-    parts = {
-        "format": FORMAT,
-        "dockerfile": dockerfile,
-        "base": base,
-        "files": {name: list(digest) for name, digest in files.items()},
-        "build_args": dict(build_args),
-        "platform": platform,
-        **({"own": dict(own)} if own is not None else {}),
-    }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-def _check_policy(config: ImageConfig) -> CheckPolicy:
-    azureml = {"azureml-mlflow": config.azureml_mlflow, "azureml-defaults": config.azureml_defaults}
-    return CheckPolicy(
-        ignore=config.ignored_checks,
-        packages=tuple(name for name, version in azureml.items() if version is not None),
-        infiniband=config.ofed is not None,
-        where=config.where,
-    )
+def _digest_of(parts: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of what is covered, 64 hexadecimal digits."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, separators=(",", ":"), default=vars).encode()).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -311,23 +274,8 @@ class TestSpec(TestSettings):
         It covers the digest, the command, paths, contents and modes of the files, the settings, the group, and
         :data:`TEST_FORMAT`. Reads the files.
         """
-        settings = {
-            "format": TEST_FORMAT,
-            "digest": digest,
-            "command": self.command,
-            "files": self.files.digest(),
-            "env": dict(self.env),
-            "timeout": self.timeout,
-            "network": self.network,
-            "workdir": self.workdir,
-            "limits": dataclasses.asdict(self.limits),
-            "junit": self.junit,
-            "allow-empty": self.allow_empty,
-            "shell": list(self.shell),
-            "evidence": self.evidence,
-            "group": self.group,
-        }
-        return hashlib.sha256(json.dumps(settings, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+        settings = {name: value for name, value in vars(self).items() if name != "keep"}
+        return _digest_of({**settings, "format": TEST_FORMAT, "digest": digest, "files": self.files.digest()})
 
 
 @dataclass(frozen=True, kw_only=True)

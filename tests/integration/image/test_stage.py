@@ -149,7 +149,7 @@ def test_moved_base_is_noticed(
     other = replace(spec, dockerfile=f"FROM {spec.base.pinned}\nRUN echo {name} > /other\n", base=spec.base)
     resolved = build_image(other, cli=cli, engine=engine, tag=f"{name}:resolved", listener=recorder)
     try:
-        base = BaseImage(reference=ImageRef.parse(f"{name}:base"), image_id=resolved, local_only=True)
+        base = BaseImage(reference=ImageRef.parse(f"{name}:base"), image_id=resolved)
         engine.images.get(spec.base.identity).tag(name, "base")
         moved = replace(spec, base=base, dockerfile=f"FROM {base.pinned}\nENV A=b\n")
         with pytest.raises(ImageError, match=f"the base {name}:base was moved to another image during the build"):

@@ -37,8 +37,8 @@ def _plan(config: ImageConfig = FULL, **changes: Any) -> ImageSpec:
 
 CHANGES: dict[str, dict[str, Any]] = {
     "base": {"base": BaseImage(reference=REF, digest=OTHER)},
-    "local base": {"base": BaseImage(reference=REF, image_id=OTHER, local_only=True)},
-    "other local base": {"base": BaseImage(reference=REF, image_id=DIGEST, local_only=True)},
+    "local base": {"base": BaseImage(reference=REF, image_id=OTHER)},
+    "other local base": {"base": BaseImage(reference=REF, image_id=DIGEST)},
     "requirements": {"inputs": replace(INPUTS, files={"requirements.txt": b"scikit-learn==1\n"})},
     "no requirements": {"inputs": None},
     "another file": {"inputs": replace(INPUTS, files={**INPUTS.files, "constraints.txt": b""})},
@@ -80,22 +80,8 @@ def test_address_of_this_format() -> None:
     assert spec.address_tag == f"addr-{spec.address[:40]}"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({}, "has neither a manifest digest nor an image id"),
-        ({"digest": "sha256:1"}, "digest 'sha256:1' of python:3.11-slim is not"),
-        ({"image_id": DIGEST}, "is local_only exactly where"),
-        ({"digest": DIGEST, "local_only": True}, "is local_only exactly where"),
-    ],
-)
-def test_base_that_cannot_be(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        BaseImage(reference=REF, **arguments)
-
-
 def test_base_names() -> None:
-    local = BaseImage(reference=REF, image_id=OTHER, local_only=True)
+    local = BaseImage(reference=REF, image_id=OTHER)
     assert (local.pinned, local.identity) == ("python:3.11-slim", OTHER)
     assert (BASE.pinned, BASE.identity) == (f"python@{DIGEST}", DIGEST)
 

@@ -137,6 +137,6 @@ def test_tests_that_need_this_machine_are_refused(tmp_path: Path) -> None:
 
 def test_a_base_of_this_machine_is_refused() -> None:
     spec = plan()
-    local = replace(spec, base=replace(spec.base, digest=None, image_id=DIGEST, local_only=True))
+    local = replace(spec, base=replace(spec.base, digest=None, image_id=DIGEST))
     text = "aml-train.yml:4: the base .* is only in this machine's engine: ACR Tasks of my.azurecr.io pulls it"
     assert re.match(text, refused(local, None))
