@@ -297,8 +297,9 @@ class Engine:
         ]
         found = {}
         for path in islice(filter(wanted, paths), 1000):
-            place = self._api._url("/containers/{0}/archive", container_id)
-            answer = self._api.head(place, params={"path": lead + path}, timeout=60)
+            api: Any = self._api  # docker-py asks for a whole archive only
+            place = api._url("/containers/{0}/archive", container_id)
+            answer = api.head(place, params={"path": lead + path}, timeout=60)
             stat = decode_json_header(answer.headers["X-Docker-Container-Path-Stat"]) if answer.ok else {"mode": -1}
             if stat["mode"] >> 24 == 0:  # a plain file: Go's types of files are above the permissions
                 found[path] = int(stat["size"])
