@@ -20,7 +20,6 @@ from aml_train.comparison import (
 )
 from aml_train.config.load import load_config, load_promotion, load_targets
 from aml_train.core.comparison import Comparison
-from aml_train.core.errors import InvalidError
 from aml_train.core.events import Broadcast, Listener
 from aml_train.core.text import aligned, printable_line
 from aml_train.gate.history import series_of
@@ -152,8 +151,6 @@ def promote(
     """
     found = load_promotion(None if config is None else Path(config), directory=Path(directory), target=target)
     name, _, version = (model or found.model or "").partition(":")
-    if not name:
-        raise InvalidError("Which model? aml-train.yml has no `model`.", hint='promote("NAME:VERSION", to=…)')
     host = host_for(found.target.kind, environ)
     policy = found.promote.of(to)
     signers = policy_of(found.passport, None, found.directory)

@@ -6,7 +6,6 @@ import itertools
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from aml_train.core.events import Listener
     from aml_train.models.browse import ModelRow
     from aml_train.models.download import DownloadedModel
-    from aml_train.models.promotion.change import Confirm, Promotion, PromotionRequest
+    from aml_train.models.promotion.change import Confirm, Promotion
     from aml_train.models.promotion.promote import Promoter
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -231,48 +230,6 @@ def lineage(address: str, project: ProjectOptions, *, as_json: bool) -> None:
         raise GateFailedError(f"The lineage of {traced.name} is broken: {'; '.join(traced.broken)}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ChangeOptions:
-    """The options that promote and rollback share."""
-
-    stage: str
-    expect: str | None
-    reason: str
-    actor: str | None
-    dry_run: bool
-    yes: bool
-
-    def request(self, model: str, **more: Any) -> PromotionRequest:
-        """Return the request for a change of the model's stage."""
-        if not model:
-            raise InvalidError("Which model? aml-train.yml has no `model`.", hint="Name it: MODEL --to STAGE")
-        return promotion_request(
-            model,
-            environ=os.environ,
-            stage=self.stage,
-            actor=self.actor,
-            expect=self.expect,
-            reason=self.reason,
-            dry_run=self.dry_run,
-            **more,
-        )
-
-    @property
-    def ask(self) -> Confirm | None:
-        """The question that precedes every change; None if there is none.
-
-        Raises:
-            InvalidError: no one can answer.
-        """
-        if self.yes or self.dry_run:
-            return None
-        if not sys.stdin.isatty():
-            raise InvalidError(
-                "Confirmation needed, but stdin is not a terminal: pass --yes.", hint="Or look first: --dry-run."
-            )
-        return _ask
-
-
 def _change_options(command: _Command) -> _Command:
     options = {
         "stage": click.option(
@@ -300,7 +257,7 @@ def _change_options(command: _Command) -> _Command:
             "-y", "--yes", is_flag=True, help="Do not ask after the decision; required without a terminal."
         ),
     }
-    return target_options(gather(output_options(command), "change", ChangeOptions, options))
+    return target_options(gather(output_options(command), "change", dict, options))
 
 
 @click.command()
@@ -314,7 +271,7 @@ def _change_options(command: _Command) -> _Command:
 def promote(
     model: str | None,
     project: ProjectOptions,
-    change: ChangeOptions,
+    change: dict[str, Any],
     output: OutputOptions,
     *,
     allow_foreign: bool,
@@ -335,9 +292,16 @@ def promote(
     """
     found = load_promotion(project.config, directory=project.directory, target=project.target)
     name, _, version = (model or found.model or "").partition(":")
-    policy = found.promote.of(change.stage)
-    request = change.request(name, version=version or None, policy=policy, allow_foreign=allow_foreign)
-    ask, signers = change.ask, policy_of(found.passport, None, found.directory)
+    policy, signers = found.promote.of(change["stage"]), policy_of(found.passport, None, found.directory)
+    ask = _question(change)
+    request = promotion_request(
+        name,
+        environ=os.environ,
+        version=version or None,
+        policy=policy,
+        allow_foreign=allow_foreign,
+        **change,
+    )
 
     def work(listener: Listener) -> Promotion:
         host, project = this_host(), found.project
@@ -350,7 +314,7 @@ def promote(
 @click.command()
 @click.argument("model", metavar="[MODEL]", required=False)
 @_change_options
-def rollback(model: str | None, project: ProjectOptions, change: ChangeOptions, output: OutputOptions) -> None:
+def rollback(model: str | None, project: ProjectOptions, change: dict[str, Any], output: OutputOptions) -> None:
     """Return a stage to its previous model version.
 
     The record of promotions names that version, and the present one is archived. A second rollback goes one version further back. No
@@ -364,11 +328,27 @@ def rollback(model: str | None, project: ProjectOptions, change: ChangeOptions, 
     Exit codes: 0 it is in the stage again, 6 no record of an earlier version, 8 the service.
     """
     found = load_promotion(project.config, directory=project.directory, target=project.target)
-    request, ask = change.request(model or found.model or ""), change.ask
+    ask = _question(change)
+    request = promotion_request(model or found.model, environ=os.environ, **change)
     _carry_out(
         lambda listener: open_promoter(this_host(), found.target, found.directory, listener).rollback(request, ask),
         output,
     )
+
+
+def _question(change: dict[str, Any]) -> Confirm | None:
+    """Take ``--yes`` out of the options of a change; return the question that precedes it, None if there is none.
+
+    Raises:
+        InvalidError: no one can answer.
+    """
+    if change.pop("yes") or change["dry_run"]:
+        return None
+    if not sys.stdin.isatty():
+        raise InvalidError(
+            "Confirmation needed, but stdin is not a terminal: pass --yes.", hint="Or look first: --dry-run."
+        )
+    return _ask
 
 
 def _ask(question: str) -> bool:

@@ -15,7 +15,7 @@ from aml_train.config.model import Config
 from aml_train.config.policy import PolicyConfig
 from aml_train.config.sections.targets import TargetConfig
 from aml_train.core.clock import SYSTEM_CLOCK
-from aml_train.core.errors import AmlTrainError, CancelledError
+from aml_train.core.errors import AmlTrainError, CancelledError, InvalidError
 from aml_train.core.events import Listener, RunFinished
 from aml_train.models.lineage import Tracer
 from aml_train.models.passport.trust import load_trust
@@ -106,19 +106,23 @@ def _failed(error: AmlTrainError) -> RunFinished:
 
 
 def promotion_request(
-    model: str, *, environ: Mapping[str, str], stage: str, actor: str | None, **more: Any
+    model: str | None, *, environ: Mapping[str, str], actor: str | None, **given: Any
 ) -> PromotionRequest:
     """Return the request for a change of the model's stage.
 
     Args:
-        model: the model's name.
+        model: the model's name; None if neither the user nor the configuration names one.
         environ: names the workflow's run, and who promotes if *actor* does not.
-        stage: the stage.
         actor: who promotes; None for the environment's actor.
-        more: further fields of the request.
+        given: the stage, and further fields of the request.
+
+    Raises:
+        InvalidError: nothing names a model.
     """
+    if not model:
+        raise InvalidError("Which model? aml-train.yml has no `model`.", hint="Name it before `--to STAGE`, or write `model: {name: …}`.")
     run_url = environ.get("AML_TRAIN_RUN_URL") or None
-    return PromotionRequest(model=model, stage=stage, actor=actor or actor_of(environ), run_url=run_url, **more)
+    return PromotionRequest(model=model, actor=actor or actor_of(environ), run_url=run_url, **given)
 
 
 def actor_of(environ: Mapping[str, str]) -> str:

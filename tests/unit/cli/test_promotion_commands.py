@@ -88,7 +88,7 @@ def test_a_rollback_takes_the_configured_model(
     Path("aml-train.yml").write_text("job: {}\n")
     capsys.readouterr()
     assert run_command(monkeypatch, "rollback", "--to", "production", "--yes") == 2
-    assert "Which model? aml-train.yml has no `model`.\nName it: MODEL --to STAGE" in capsys.readouterr().err
+    assert "Which model? aml-train.yml has no `model`.\nName it before `--to STAGE`" in capsys.readouterr().err
 
 
 def test_models_are_listed_shown_and_traced(
