@@ -36,22 +36,13 @@ if TYPE_CHECKING:
     from aml_train.pipeline.result import RunOptions as RunOptions
 
 _MODULES = {
-    "CancelToken": "core.threads",
-    "Compared": "api.stages",
-    "Histories": "api.workspace",
-    "JobList": "api.workspace",
-    "RunOptions": "pipeline.result",
-    "RunResult": "api.planning",
-    "Workspace": "api.workspace",
-    "attach": "api.planning",
-    "compare": "api.stages",
-    "errors": "core.errors",
-    "events": "core.events",
-    "load_config": "api.planning",
-    "plan": "api.planning",
-    "promote": "api.stages",
-    "rollback": "api.stages",
-    "run": "api.planning",
+    "api.planning": ("RunResult", "attach", "load_config", "plan", "run"),
+    "api.stages": ("Compared", "compare", "promote", "rollback"),
+    "api.workspace": ("Histories", "JobList", "Workspace"),
+    "core.errors": ("errors",),
+    "core.events": ("events",),
+    "core.threads": ("CancelToken",),
+    "pipeline.result": ("RunOptions",),
 }
-__all__ = ["__version__", *_MODULES]
+__all__ = ["__version__", *(name for names in _MODULES.values() for name in names)]
 __getattr__ = lazily(__name__, _MODULES)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from docker.errors import DockerException
-from packaging.requirements import Requirement
 
 from aml_train.azure.doctor import AzureChecks
 from aml_train.azure.names import azure_names, find_workspace
@@ -31,6 +30,7 @@ from aml_train.core.diagnosis import (
 )
 from aml_train.core.docker import buildkit_cli, in_container
 from aml_train.core.errors import AmlTrainError, ImageError, InvalidError
+from aml_train.core.masked_events import masked
 from aml_train.core.masking import Masker
 from aml_train.core.secrets import known_secrets
 from aml_train.core.text import size
@@ -86,9 +86,9 @@ def diagnose(
     checks += machine_checks(config, host, _logins(config, host))
     if target is not None and directory is not None and target.kind == "azure":
         checks += _azure(config, target, directory, host)
-    results = run_checks(checks, lambda result: report(_masked(result, hide)))
+    results = run_checks(checks, lambda result: report(masked(result, hide.mask, hide.mask)))
     name = target.name if target is not None else project.target or "unknown"
-    return Diagnosis(target=name, results=tuple(_masked(result, hide) for result in results))
+    return Diagnosis(target=name, results=masked(results, hide.mask, hide.mask))
 
 
 def _logins(config: Config | None, host: Host) -> Logins:
@@ -97,13 +97,6 @@ def _logins(config: Config | None, host: Host) -> Logins:
         return (lambda _registry: None) if config is None else registry_logins(config, host)
     except InvalidError:
         return lambda _registry: None
-
-
-def _masked(result: CheckResult, masker: Masker) -> CheckResult:
-    outcome = replace(
-        result.outcome, found=masker.mask(result.outcome.found), remedy=masker.mask(result.outcome.remedy)
-    )
-    return replace(result, outcome=outcome)
 
 
 def _read(project: DoctorProject) -> tuple[Config | None, TargetConfig | None, Path | None, Outcome]:
@@ -152,7 +145,6 @@ def _azure(config: Config | None, target: TargetConfig, directory: Path, host: H
 
 
 _SDKS: Final = ("azure-ai-ml", "azure-identity", "azure-storage-blob")
-_INSTALL: Final = "pip install --upgrade aml-train"
 _TIGHT: Final = 10_000_000_000
 # The folder of containerd when it is the engine's image store (https://docs.docker.com/engine/storage/containerd/).
 _CONTAINERD_ROOT: Final = "/var/lib/containerd"
@@ -204,38 +196,10 @@ def _engine_of(host: Host, builder: BuilderConfig) -> DockerClient:
     return engine
 
 
-def check_versions(required: Iterable[str] | None = None) -> Outcome:
-    """Show the versions in use, and whether the dependencies are those required.
-
-    *required* are requirements in PEP 508's form; by default those of the installed package, if it is one.
-    """
-    found, wrong = [f"aml-train {__version__}", f"Python {platform.python_version()}"], []
-    for one in map(Requirement, _required() if required is None else required):
-        if one.marker is not None and not one.marker.evaluate({"extra": ""}):
-            continue
-        version = _installed(one.name)
-        if one.name in _SDKS:
-            found.append(f"{one.name} {version or 'is missing'}")
-        if version is None or not one.specifier.contains(version, prereleases=True):
-            wrong.append(f"{one.name}{one.specifier} ({version or 'missing'})")
-    text = ", ".join(found)
-    if not wrong:
-        return ok(text)
-    return misconfigured(f"{text}; required are {', '.join(wrong)}", _INSTALL)
-
-
-def _required() -> Iterable[str]:
-    try:
-        return metadata.requires("aml-train") or ()
-    except metadata.PackageNotFoundError:  # run from its sources
-        return _SDKS
-
-
-def _installed(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
+def check_versions() -> Outcome:
+    """Show the versions in use; whether they fit each other is what ``pip check`` says."""
+    found = [f"{name} {metadata.version(name)}" for name in _SDKS]
+    return ok(", ".join([f"aml-train {__version__}", f"Python {platform.python_version()}", *found]))
 
 
 def check_engine(connect: Callable[[], DockerClient]) -> Outcome:

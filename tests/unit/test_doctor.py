@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self
@@ -19,7 +18,6 @@ from aml_train.doctor import (
     DoctorProject,
     check_base,
     check_disk_space,
-    check_versions,
     diagnose,
     machine_checks,
 )
@@ -110,34 +108,6 @@ def test_secrets_are_masked(tmp_path: Path) -> None:
     text = f"{JOB}target: azure\ntargets: {{azure: {{{IDS}}}}}\n"
     found = results(tmp_path, text, {"MY_SECRET": "the-secret-of-mine"})
     assert found.results[-1].outcome.found == "***"
-
-
-@pytest.mark.parametrize(
-    ("installed", "wrong"),
-    [
-        ({"azure-ai-ml": "1.36", "docker": "7.1"}, ""),
-        ({"azure-ai-ml": "1.34.1", "docker": "7.1"}, "azure-ai-ml<2,>=1.35.1 (1.34.1)"),
-        ({"docker": "7.1"}, "azure-ai-ml<2,>=1.35.1 (missing)"),
-    ],
-)
-def test_what_the_package_requires(monkeypatch: pytest.MonkeyPatch, installed: Mapping[str, str], wrong: str) -> None:
-    def version(name: str) -> str:
-        if name not in installed:
-            raise metadata.PackageNotFoundError(name)
-        return installed[name]
-
-    monkeypatch.setattr(metadata, "version", version)
-    required = (
-        "azure-ai-ml<2,>=1.35.1",
-        "docker>=7",
-        "azureml-core>=1; extra == 'azure-v1'",
-        "tomli; python_version < '3'",
-    )
-    outcome = check_versions(required)
-    assert outcome.found.endswith(f"; required are {wrong}" if wrong else "azure-ai-ml 1.36")
-    assert (outcome.status, outcome.remedy) == (
-        ("failed", "pip install --upgrade aml-train") if wrong else ("ok", "")
-    )
 
 
 def host(monkeypatch: pytest.MonkeyPatch, *, images: bool = False, engine: bool = True) -> Host:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 
 
-def lazily(package: str, names: Mapping[str, str]) -> Callable[[str], object]:
+def lazily(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
     """Return a package's ``__getattr__`` (PEP 562).
 
     Args:
         package: the package's name.
-        names: the names that it offers, each with the module below the package that defines it, or that it is.
+        modules: the names that it offers, by the module below the package that defines them; a module offers itself by its last name.
     """
 
     def attribute(name: str) -> object:
-        if name not in names:
+        place = next((place for place, names in modules.items() if name in names), None)
+        if place is None:
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
-        module = import_module(f"{package}.{names[name]}")
-        return module if names[name].endswith(f".{name}") else getattr(module, name)
+        module = import_module(f"{package}.{place}")
+        return module if place.endswith(f".{name}") else getattr(module, name)
 
     return attribute

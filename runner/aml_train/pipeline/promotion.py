@@ -120,7 +120,10 @@ def promotion_request(
         InvalidError: nothing names a model.
     """
     if not model:
-        raise InvalidError("Which model? aml-train.yml has no `model`.", hint="Name it before `--to STAGE`, or write `model: {name: …}`.")
+        raise InvalidError(
+            "Which model? aml-train.yml has no `model`.",
+            hint="Name it before `--to STAGE`, or write `model: {name: …}`.",
+        )
     run_url = environ.get("AML_TRAIN_RUN_URL") or None
     return PromotionRequest(model=model, actor=actor or actor_of(environ), run_url=run_url, **given)
 

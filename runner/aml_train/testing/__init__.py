@@ -18,15 +18,9 @@ if TYPE_CHECKING:
     from aml_train.testing.workspace import workspace_name as workspace_name
 
 _MODULES = {
-    "MemoryJob": "memory",
-    "MemoryService": "memory",
-    "Training": "memory",
-    "TrainingFailedError": "memory",
-    "memory_workspace": "override",
-    "AmlWorkspace": "workspace",
-    "find_or_start": "workspace",
-    "temporary_workspace": "workspace",
-    "workspace_name": "workspace",
+    "memory": ("MemoryJob", "MemoryService", "Training", "TrainingFailedError"),
+    "override": ("memory_workspace",),
+    "workspace": ("AmlWorkspace", "find_or_start", "temporary_workspace", "workspace_name"),
 }
-__all__ = list(_MODULES)
+__all__ = [name for names in _MODULES.values() for name in names]
 __getattr__ = lazily(__name__, _MODULES)
