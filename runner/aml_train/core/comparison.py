@@ -14,6 +14,8 @@ from typing import Final, Literal
 from aml_train.core.text import duration
 
 _DIGEST: Final = len("sha256:") + 12
+#: What facts of a side are called, if not as in Python.
+_FACTS: Final = {"version": "model_version", "logged": "logged_parameters", "variables": "environment_variables"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,22 +55,11 @@ class Side:
 
     def facts(self) -> dict[str, object]:
         """Return what is known, as plain values for JSON; unknown names are left out."""
-        fields: dict[str, object] = {
-            "title": self.title,
-            "job": self.job,
-            "status": self.status,
-            "seconds": self.seconds,
-            "model": self.model,
-            "model_version": self.version,
-            "metrics": dict(self.metrics),
-            "data": None if self.data is None else dict(self.data),
-            "digest": self.digest,
-            "commit": self.commit,
-            "parameters": dict(self.parameters),
-            "logged_parameters": None if self.logged is None else dict(self.logged),
-            "environment_variables": None if self.variables is None else dict(self.variables),
+        known = {name: value for name, value in vars(self).items() if value is not None and name != "contents"}
+        return {
+            _FACTS.get(name, name): dict(value) if isinstance(value, Mapping) else value
+            for name, value in known.items()
         }
-        return {name: value for name, value in fields.items() if value is not None}
 
 
 RowKind = Literal["fact", "data", "parameter", "logged", "variable", "metric", "package"]
@@ -161,7 +152,36 @@ class Comparison:
 
         Of the parameters and the environment variables, those that differ.
         """
-        return (*self._facts(), *self._data(), *self._parameters(), *self._metrics())
+        return tuple(self._rows())
+
+    def _rows(self) -> Iterator[Row]:
+        left, right = self.left, self.right
+        yield from _fact("job", left.job, right.job)
+        yield from _fact("status", left.status, right.status)
+        yield from _durations(left.seconds, right.seconds)
+        yield from _fact("model", _model(left), _model(right))
+        yield from _fact("commit", left.commit, right.commit, lambda commit: commit[:12] + commit[40:])
+        yield from _fact("image", left.digest, right.digest, lambda digest: digest[:_DIGEST])
+        for name in sorted({*(left.data or {}), *(right.data or {})}):
+            yield _texts("data", f"data {name}", _known(left, name), _known(right, name))
+        for name in self.different_parameters:
+            yield _texts("parameter", name, left.parameters.get(name, ""), right.parameters.get(name, ""))
+        for name in self.different_logged or ():
+            values = ((side.logged or {}).get(name, "") for side in (left, right))
+            yield _texts("logged", f"logged {name}", *values)
+        for name in self.different_variables or ():
+            values = ((side.variables or {}).get(name, "") for side in (left, right))
+            yield _texts("variable", f"env {name}", *values)
+        for name, found in self.metrics.items():
+            shown = ["" if one is None else f"{one:.6g}" for one in (found.left, found.right)]
+            yield Row(
+                kind="metric",
+                name=name,
+                left=shown[0],
+                right=shown[1],
+                difference=_in_words(found),
+                same=found.same,
+            )
 
     @property
     def different_parameters(self) -> tuple[str, ...]:
@@ -189,43 +209,6 @@ class Comparison:
         """Names of the environment variables that differ; None where a side's are unknown."""
         left, right = self.left.variables, self.right.variables
         return None if left is None or right is None else _differing(left, right)
-
-    def _facts(self) -> Iterator[Row]:
-        left, right = self.left, self.right
-        yield from _fact("job", left.job, right.job)
-        yield from _fact("status", left.status, right.status)
-        yield from _durations(left.seconds, right.seconds)
-        yield from _fact("model", _model(left), _model(right))
-        yield from _fact("commit", left.commit, right.commit, lambda commit: commit[:12] + commit[40:])
-        yield from _fact("image", left.digest, right.digest, lambda digest: digest[:_DIGEST])
-
-    def _data(self) -> Iterator[Row]:
-        left, right = self.left, self.right
-        for name in sorted({*(left.data or {}), *(right.data or {})}):
-            yield _texts("data", f"data {name}", _known(left, name), _known(right, name))
-
-    def _parameters(self) -> Iterator[Row]:
-        left, right = self.left, self.right
-        for name in self.different_parameters:
-            yield _texts("parameter", name, left.parameters.get(name, ""), right.parameters.get(name, ""))
-        for name in self.different_logged or ():
-            yield _texts(
-                "logged", f"logged {name}", (left.logged or {}).get(name, ""), (right.logged or {}).get(name, "")
-            )
-        for name in self.different_variables or ():
-            values = ((side.variables or {}).get(name, "") for side in (left, right))
-            yield _texts("variable", f"env {name}", *values)
-
-    def _metrics(self) -> Iterator[Row]:
-        for name, found in self.metrics.items():
-            yield Row(
-                kind="metric",
-                name=name,
-                left="" if found.left is None else f"{found.left:.6g}",
-                right="" if found.right is None else f"{found.right:.6g}",
-                difference=_in_words(found),
-                same=found.same,
-            )
 
     def facts(self) -> dict[str, object]:
         """Return both sides and their differences as plain values, for JSON."""

@@ -73,8 +73,7 @@ class Chart:
     """A metric's chart.
 
     Attributes:
-        summary: the chart in sentences, for readers who do not see it.
-        head, rows: the values as a table, thinned.
+        head, rows: the values as a table, thinned, also for readers who do not see the chart.
         logarithmic: whether the vertical axis is.
     """
 
@@ -84,7 +83,6 @@ class Chart:
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
     logarithmic: bool
-    summary: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
@@ -126,7 +124,6 @@ def draw(curve: Curve) -> Chart | None:
         x_ticks=tuple(Tick(at=across(one), label=label) for one, label in zip(x_ticks, labels(x_ticks), strict=True)),
         y_ticks=tuple(Tick(at=down(one), label=label) for one, label in zip(y_ticks, labels(y_ticks), strict=True)),
         logarithmic=logarithmic,
-        summary=" ".join([*(_said(one.title, points) for one, points in known), *_said_limits(limits)]),
         head=("step", *(one.title for one, _ in known)),
         rows=_table([points for _, points in known]),
     )
@@ -214,21 +211,6 @@ def _path(points: Sequence[tuple[float, float]]) -> str:
     """Return the line through *points*; a single point is a line of no length."""
     first, *others = points
     return f"M{first[0]:g} {first[1]:g}" + "".join(f"L{x:g} {y:g}" for x, y in others or [first])
-
-
-def _said(title: str, points: Mapping[int, float]) -> str:
-    steps, values = list(points), list(points.values())
-    if len(steps) == 1:
-        return f"{title}: {text(values[0])} at step {steps[0]}."
-    low, high = min(points, key=points.__getitem__), max(points, key=points.__getitem__)
-    return (
-        f"{title}: {len(steps)} values, from {text(values[0])} at step {steps[0]} to {text(values[-1])} at step {steps[-1]};"
-        f" lowest {text(points[low])} at step {low}, highest {text(points[high])} at step {high}."
-    )
-
-
-def _said_limits(limits: Sequence[float]) -> list[str]:
-    return [f"Limits of the gate: {', '.join(map(text, limits))}."] if limits else []
 
 
 def _table(lines: Sequence[Mapping[int, float]]) -> tuple[tuple[str, ...], ...]:
