@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import functools
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -20,7 +19,6 @@ from aml_train.core.file_selection import FileId
 from aml_train.core.git import Checkout
 from aml_train.core.trust import Trust
 from aml_train.image.base import BaseImages
-from aml_train.image.collect import collect_inputs, unresolved_base
 from aml_train.image.spec import plan_image
 from aml_train.jobs.code import unfetched
 from aml_train.jobs.spec import TargetNames
@@ -36,6 +34,7 @@ from aml_train.pipeline.resolve import (
     read_project,
     read_trust,
     resolve,
+    resolve_image,
 )
 from aml_train.pipeline.run_files import file_ids, secret_files
 from aml_train.pipeline.sdk import with_sdk
@@ -130,22 +129,14 @@ def plan_image_only(
     if image is None:
         raise InvalidError("the configuration has no `image`", hint="Add it: image: {base: …}")
     platform = image.platform or ("linux/amd64" if offline else host.place(image.builder).platform())
-    lookup = _lookup(config, host, remark)
-    base, inputs = collect_inputs(
-        image,
-        project=config.directory,
-        platform=platform,
-        resolve_base=unresolved_base if offline else lookup.resolve,
-        read_os=None if offline else lookup.distribution,
-        read_drivers=None if offline else lookup.drivers,
-        now=datetime.datetime.now(datetime.UTC),
-        own=file_ids(*secret_files(config)),
-    )
+    lookup = None if offline else _lookup(config, host, remark)
+    here = Surroundings(platform=platform, own=file_ids(*secret_files(config)))
+    found = resolve_image(image, None, config.directory, lookup, here)
     named = image.named(read_project(config.directory, host.environ).repository)
     branch = host.environ.get(BRANCH_VARIABLE) or None
     commit = read_commit(config.directory, branch=branch)
     trust = read_trust(config.directory, commit, named=branch, proposed=False)
-    return plan_image(named, base, inputs, platform).trusted(trust)
+    return plan_image(named, found.base, found.inputs, platform).trusted(trust)
 
 
 def image_lookup(config: Config, host: Host) -> BaseImages:

@@ -26,7 +26,7 @@ from aml_train.core.files import FileSet
 from aml_train.core.git import DIRTY
 from aml_train.core.trust import PROTECTED, Trust, proposal
 from aml_train.image.base import BaseImages
-from aml_train.image.collect import collect_inputs
+from aml_train.image.collect import collect_inputs, unresolved_base
 from aml_train.image.inputs import BaseImage, ImageInputs
 from aml_train.image.project_files import read_file
 from aml_train.jobs.code import check_code
@@ -195,10 +195,10 @@ def resolve(config: Config, here: Surroundings) -> Resolved:
         if lookup is None:
             raise ValueError("a configuration with an image needs a lookup of bases")
         if config.image is not None:
-            images[""] = _resolve_image(config.image, config.tests, config.directory, lookup, here)
+            images[""] = resolve_image(config.image, config.tests, config.directory, lookup, here)
         for one in config.images:
             given = lookup.for_image(one.image)
-            images[one.name] = _resolve_image(one.image, one.tests, config.directory, given, here)
+            images[one.name] = resolve_image(one.image, one.tests, config.directory, given, here)
     path = config.job.code
     code = _code(path, config, own) if path is not None and path.is_dir() else None
     code_digest = None
@@ -216,17 +216,18 @@ def resolve(config: Config, here: Surroundings) -> Resolved:
     )
 
 
-def _resolve_image(
-    image: ImageConfig, tests: TestsConfig | None, project: Path, lookup: BaseImages, here: Surroundings
+def resolve_image(
+    image: ImageConfig, tests: TestsConfig | None, project: Path, lookup: BaseImages | None, here: Surroundings
 ) -> ResolvedImage:
+    """Return the base and the contents of an image; without *lookup*, the base is as it is written."""
     platform = image.platform or here.platform
     base, inputs = collect_inputs(
         image,
         project=project,
         platform=platform,
-        resolve_base=lookup.resolve,
-        read_os=lookup.distribution,
-        read_drivers=lookup.drivers,
+        resolve_base=lookup.resolve if lookup is not None else unresolved_base,
+        read_os=lookup.distribution if lookup is not None else None,
+        read_drivers=lookup.drivers if lookup is not None else None,
         now=here.now,
         own=here.own,
     )

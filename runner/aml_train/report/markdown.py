@@ -13,24 +13,8 @@ from typing import Final
 from aml_train.core.text import lines_of
 from aml_train.core.version import __version__
 from aml_train.jobs.states import headline
+from aml_train.report import sections
 from aml_train.report.mermaid import chart, flowchart
-from aml_train.report.sections import (
-    Block,
-    Cell,
-    Charts,
-    Graph,
-    Line,
-    Link,
-    Pictures,
-    Pre,
-    Section,
-    Table,
-    Tree,
-    Word,
-    number_text,
-    sections_of,
-    verdict_of,
-)
 from aml_train.report.values import Curve, Report, fitted
 
 MOST_MARKDOWN: Final = 120_000
@@ -107,7 +91,7 @@ def render_markdown(report: Report, *, most: int = MOST_MARKDOWN, more: Sequence
 
 
 def _render(report: Report, most: int, more: Sequence[str]) -> Iterator[str]:
-    word, colour = verdict_of(report)
+    word, colour = sections.verdict_of(report)
     sign = _ENDINGS.get(report.status, _COLOURS[colour])
     tail = f" (exit code {report.exit_code})" if report.exit_code else ""
     yield f"## {sign} {escape(report.title, most=100)}: {escape(word, most=100)}{tail}\n"
@@ -116,40 +100,40 @@ def _render(report: Report, most: int, more: Sequence[str]) -> Iterator[str]:
     for text in filter(None, (said, report.hint)):
         yield message(text, most=min(20_000, most // 32)) + "\n"
     yield from more
-    yield from map(render_section, sections_of(report))
+    yield from map(render_section, sections.sections_of(report))
     yield f"_Made {report.created:%Y-%m-%d %H:%M %Z} by aml-train {escape(__version__)}._\n"
 
 
-def render_section(section: Section) -> str:
+def render_section(section: sections.Section) -> str:
     """Return a section with its title."""
     return f"### {section.title}\n\n" + "\n".join(map(_block, section.blocks))
 
 
-def _block(shown: Block) -> str:
+def _block(shown: sections.Block) -> str:
     match shown:
-        case Line():
+        case sections.Line():
             return " ".join(map(_cell, shown.cells)) + "\n"
-        case Table():
+        case sections.Table():
             return _table(shown)
-        case Pre():
+        case sections.Pre():
             text = block(shown.text, most=_OUTPUT)
             if not shown.summary:
                 return text + "\n"
             summary = ", ".join(map(_cell, shown.summary))
             return f"<details{' open' * shown.unfolded}><summary>{summary}</summary>{text}</details>\n"
-        case Graph():
+        case sections.Graph():
             return flowchart(shown.nodes) + "\n" if len(shown.nodes) <= _DRAWN else ""
-        case Charts():
+        case sections.Charts():
             drawn = filter(None, map(_chart, shown.curves[:_CHARTS]))
             second = " The second line is the baseline's." if any(len(one.series) > 1 for one in shown.curves) else ""
             return "\n".join([f"Flat lines are limits.{second}\n", *drawn])
-        case Tree():
+        case sections.Tree():
             return "".join(f"{'  ' * depth}- {' '.join(map(_cell, cells))}\n" for depth, cells in shown.steps)
-        case Pictures():
+        case sections.Pictures():
             return f"{', '.join(literal(one.name) for one in shown.pictures)}: the report in HTML shows them.\n"
 
 
-def _table(table: Table) -> str:
+def _table(table: sections.Table) -> str:
     rules = ("---:" if place in table.numbers else "---" for place in range(len(table.head)))
     rows = [" | ".join(map(_cell, one)) for one in (table.head, *table.rows[:_ROWS])]
     text = "\n".join(f"| {one} |" for one in (rows[0], " | ".join(rules), *rows[1:])) + "\n"
@@ -158,19 +142,19 @@ def _table(table: Table) -> str:
     return f"<details><summary>{table.title}</summary>\n\n{text}\n</details>\n" if table.folded else text
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: sections.Cell) -> str:
     match cell:
         case None:
             return ""
-        case Word():
+        case sections.Word():
             return f"{_COLOURS[cell.colour]} {cell.text}" if cell.colour else cell.text
-        case Link():
+        case sections.Link():
             found = _ADDRESS.fullmatch(cell.url)
             return own_link(cell.text, cell.url) if found and found["host"].lower() in _STUDIOS else ""
         case str():
             return literal(cell)
         case _:
-            return number_text(cell)
+            return sections.number_text(cell)
 
 
 def _chart(curve: Curve) -> str:

@@ -10,28 +10,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from aml_train.core.events import (
-    AttemptEnded,
-    BaselineCompared,
-    CostCounted,
-    Event,
-    GraphNode,
-    GraphPlanned,
-    ImageChecked,
-    ImageReady,
-    JobStatusChanged,
-    JobSubmitted,
-    LogsEnded,
-    MetricsSettled,
-    ModelPromoted,
-    ModelRegistered,
-    NodeChanged,
-    Notice,
-    RuleVerdict,
-    RunFinished,
-    StageFinished,
-    TestsFinished,
-)
+from aml_train.core import events
 from aml_train.core.masked_events import masked
 from aml_train.models.lineage import LineageStep
 from aml_train.report import values
@@ -97,51 +76,53 @@ class RunRecord:
             reason=mask(self.reason),
         )
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         """Record one event."""
         report = self.report
         match event:
-            case StageFinished():
+            case events.StageFinished():
                 self.set(stages=_put(report.stages, event, "stage"))
-            case ImageReady():
+            case events.ImageReady():
                 self.set(images=_put(report.images, event, "image_name"))
-            case ImageChecked():
+            case events.ImageChecked():
                 self.set(checks=(*report.checks, *event.findings))
-            case TestsFinished():
+            case events.TestsFinished():
                 self.set(tests=_put(report.tests, event, "image_name"))
-            case JobSubmitted():
+            case events.JobSubmitted():
                 self.set(job=values.Job(name=event.job, url=event.studio_url or "", attached=event.attached))
-            case JobStatusChanged():
+            case events.JobStatusChanged():
                 self._set_job(status=event.status)
-            case GraphPlanned():
+            case events.GraphPlanned():
                 self.set(nodes=event.nodes)
-            case NodeChanged():
-                known = next((one for one in report.nodes if one.name == event.node), GraphNode(name=event.node))
+            case events.NodeChanged():
+                known = next(
+                    (one for one in report.nodes if one.name == event.node), events.GraphNode(name=event.node)
+                )
                 node = replace(known, status=event.status, run=event.run, reused=event.reused)
                 self.set(nodes=_put(report.nodes, node, "name"))
-            case LogsEnded():
+            case events.LogsEnded():
                 self.set(logs=event.tails, tracebacks=event.tracebacks)
-            case AttemptEnded():
+            case events.AttemptEnded():
                 self.set(attempts=(*report.attempts, event))
                 self._set_job(status=event.status)
-            case CostCounted():
+            case events.CostCounted():
                 self.set(cost=event)
-            case MetricsSettled():
+            case events.MetricsSettled():
                 self.settled, self._histories = True, event.histories
                 left_out = (f"{event.more_tables} logged tables",) if event.more_tables else ()
                 self.set(metrics=event.metrics, tables=event.tables, left_out=(*report.left_out, *left_out))
-            case BaselineCompared():
+            case events.BaselineCompared():
                 self._compared(event)
-            case RuleVerdict():
+            case events.RuleVerdict():
                 self._rule(event)
-            case ModelRegistered():
+            case events.ModelRegistered():
                 self.set(model=values.Model(name=event.model, version=event.version, found=event.found))
-            case ModelPromoted():
+            case events.ModelPromoted():
                 self.actor = event.actor
-            case Notice():
+            case events.Notice():
                 if len(report.notices) < _MOST_NOTICES:
                     self.set(notices=(*report.notices, event.text))
-            case RunFinished():
+            case events.RunFinished():
                 self.end(event.status, event.exit_code, event.message, event.hint)
                 self.facts = event.facts
                 self._set_job(experiment=event.facts.get("experiment") or "")
@@ -154,7 +135,7 @@ class RunRecord:
         if self.report.job is not None:
             self.set(job=replace(self.report.job, **changes))
 
-    def _compared(self, event: BaselineCompared) -> None:
+    def _compared(self, event: events.BaselineCompared) -> None:
         left, right = event.comparison.left, event.comparison.right
         self._before = event.histories
         rows = sorted(event.comparison.rows(), key=lambda row: row.same)
@@ -165,7 +146,7 @@ class RunRecord:
         )
         self._set_job(seconds=left.seconds)
 
-    def _rule(self, event: RuleVerdict) -> None:
+    def _rule(self, event: events.RuleVerdict) -> None:
         gate = self.report.gate
         if event.verdict == "missed":
             gate = "failed"

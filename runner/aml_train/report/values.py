@@ -16,21 +16,11 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from aml_train.core import events
 from aml_train.core.answers import check_format, clean, json_number
 from aml_train.core.checks import Finding
 from aml_train.core.comparison import Row
 from aml_train.core.errors import InvalidError
-from aml_train.core.events import (
-    AttemptEnded,
-    CostCounted,
-    GraphNode,
-    ImageReady,
-    LogTail,
-    RuleVerdict,
-    StageFinished,
-    TestsFinished,
-    Traceback,
-)
 from aml_train.core.masked_events import masked
 from aml_train.core.tables import Table
 from aml_train.models.lineage import LineageStep
@@ -221,21 +211,21 @@ class Report:
     gate: Literal["passed", "failed", "skipped", ""] = ""
     objective: str = ""
     model: Model | None = None
-    cost: CostCounted | None = None
+    cost: events.CostCounted | None = None
     reproduce: str = ""
     left_out: tuple[str, ...] = ()
     # What may have no room, the most important first: the last one is cut first.
     baseline: Baseline | None = None
-    rules: tuple[RuleVerdict, ...] = ()
+    rules: tuple[events.RuleVerdict, ...] = ()
     missing: tuple[Missing, ...] = ()
-    images: tuple[ImageReady, ...] = ()
-    tests: tuple[TestsFinished, ...] = ()
-    attempts: tuple[AttemptEnded, ...] = ()
+    images: tuple[events.ImageReady, ...] = ()
+    tests: tuple[events.TestsFinished, ...] = ()
+    attempts: tuple[events.AttemptEnded, ...] = ()
     data: Mapping[str, str] = field(default_factory=dict)
     parameters: Mapping[str, str] = field(default_factory=dict)
     logged: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
-    nodes: tuple[GraphNode, ...] = ()
+    nodes: tuple[events.GraphNode, ...] = ()
     notices: tuple[str, ...] = ()
     lineage: LineageStep | None = None
     checks: tuple[Finding, ...] = ()
@@ -245,9 +235,9 @@ class Report:
     curves: tuple[Curve, ...] = ()
     trials: tuple[Trial, ...] = ()
     tables: tuple[Table, ...] = ()
-    stages: tuple[StageFinished, ...] = ()
-    tracebacks: tuple[Traceback, ...] = ()
-    logs: tuple[LogTail, ...] = ()
+    stages: tuple[events.StageFinished, ...] = ()
+    tracebacks: tuple[events.Traceback, ...] = ()
+    logs: tuple[events.LogTail, ...] = ()
     packages: Mapping[str, str] = field(default_factory=dict)
     pictures: tuple[Picture, ...] = ()
 
@@ -316,7 +306,7 @@ def _half(value: Any) -> Any:
         case Baseline(rows=rows) if rows:
             return replace(value, rows=rows[: len(rows) // 2])
         case tuple():
-            ordered = sorted(value, key=lambda one: isinstance(one, RuleVerdict) and one.verdict != "missed")
+            ordered = sorted(value, key=lambda one: isinstance(one, events.RuleVerdict) and one.verdict != "missed")
             return tuple(ordered[: len(value) // 2])
         case _:
             return None
