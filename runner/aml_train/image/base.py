@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from docker.auth import load_config
 from docker.errors import DockerException, ImageNotFound
 from requests.utils import should_bypass_proxies
 
 from aml_train.config.sections.image import ImageConfig, PullPolicy
-from aml_train.core.docker import read_docker_configuration
+from aml_train.core.docker import TooLargeError, fetch_file, read_docker_configuration, remove_container
 from aml_train.core.errors import AmlTrainError, ImageError
 from aml_train.core.references import DOCKER_HUB, ImageRef
-from aml_train.image.base_files import BaseFiles, ImageSettings, Registries
+from aml_train.core.threads import temporary
+from aml_train.image.base_files import (
+    DPKG,
+    DPKG_LIMIT,
+    LIMIT,
+    OS_RELEASE,
+    ImageSettings,
+    find_in_layer,
+    installed_drivers,
+    named_drivers,
+    parse_os_release,
+)
 from aml_train.image.inputs import BaseImage
+from aml_train.image.leftovers import container_labels
 from aml_train.image.registry.auth import Login, RegistryAuth, is_loopback
 from aml_train.image.registry.client import Registry
-from aml_train.image.registry.manifest import ManifestHead
+from aml_train.image.registry.manifest import Manifest, ManifestHead
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -28,85 +42,214 @@ if TYPE_CHECKING:
 _HUB_HOST = "registry-1.docker.io"
 _HUB_LOGIN = "https://index.docker.io/v1/"
 
+_LAYERS_LIMIT: Final = 1 << 30
+"""How much of a base's layers is read for its list of packages; NVIDIA's larger images name their drivers in the environment."""
 
-def resolve_base(
-    reference: ImageRef,
-    *,
-    platform: str,
-    engine: DockerClient | None,
-    registries: Registries,
-    pull: PullPolicy = "check",
-    remark: Callable[[str], object] = lambda _text: None,
-    where: str = "image.base",
-) -> BaseImage:
-    """Return the base with its digest.
+Registries = Callable[..., Registry]
+"""Makes a client for a registry's name, such as ``docker.io`` or ``nvcr.io``, perhaps one with other ``attempts``."""
 
-    A tag may have moved in the registry since the engine pulled it. ``check`` looks with one request, which Docker Hub does not
-    count (https://docs.docker.com/docker-hub/usage/pulls/), and uses what the engine has if no answer comes; ``always`` needs the answer; ``missing`` asks only for what the engine does not have. An
-    image that is in no registry, one that was imported or built here, is used as it is in the engine.
 
-    Args:
-        reference: the base as the user wrote it.
-        platform: what is built for; an engine's image for another one does not count.
-        engine: the engine that will build; None for a builder that pulls each base from its registry.
-        registries: makes a client for the base's registry.
-        pull: see above.
-        remark: is given a sentence if engine and registry differ, or if the registry's answer is not known.
-        where: the place in the user's file, for errors.
+@dataclass(frozen=True, kw_only=True)
+class BaseImages:
+    """Looks up base images in the engine and in their registries, and reads their files.
 
-    Raises:
-        ImageError: if neither engine nor registry has the image, or a needed registry refuses or does not answer.
+    Attributes:
+        engine: gives the engine that will build; None for a builder that pulls each base from its registry.
+        registries: makes a client for a base's registry.
+        where: ``file:line`` of the base, or its key, for messages.
+        pull: when the registry is queried.
+        remark: receives a sentence for each base that may have moved, and on the drivers of ``ofed: auto``.
     """
-    found = None if engine is None else _in_engine(reference, platform, engine)
-    if found is None:
-        return BaseImage(reference=reference, digest=_registrys_digest(reference, registries, where, in_engine=False))
-    base, digests = found
-    if base.local_only or reference.digest is not None or pull == "missing":
-        return base
 
-    def at(digest: str) -> BaseImage:
-        """Return the base at *digest*; another one than the engine's has no image id."""
-        return BaseImage(reference=reference, digest=digest, image_id=base.image_id if digest in digests else None)
+    engine: Callable[[], DockerClient | None]
+    registries: Registries
+    where: str = "image.base"
+    pull: PullPolicy = "check"
+    remark: Callable[[str], object] = lambda _text: None
 
-    if pull == "always":
-        return at(_registrys_digest(reference, registries, where, in_engine=True))
-    name, engines = reference.familiar, _short(base.digest)
-    try:
-        head = _head(reference, registries, attempts=1)
-        why = f"{reference.registry} does not have it any more"
-    except AmlTrainError as error:  # of the registry, or of the sign-in to it
-        head, why = None, error.message
-    if head is None:
-        remark(f"{where}: whether {name} has moved is not known ({why}); the engine's {engines} is used.")
-        return base
-    if head.digest not in digests:
-        remark(
-            f"{where}: {name} has moved: the registry has {_short(head.digest)}, the engine {engines}. The image is "
-            "built from the registry's; `image.pull: missing` keeps the engine's."
+    def for_image(self, image: ImageConfig) -> BaseImages:
+        """Return what looks up the bases of one of ``images``."""
+        return replace(self, where=image.where, pull=image.pull)
+
+    def resolve(self, reference: ImageRef, platform: str) -> BaseImage:
+        """Return the base that *reference* names for *platform*, with its digest.
+
+        A tag may have moved in the registry since the engine pulled it. ``check`` looks with one request, which Docker Hub does not
+        count (https://docs.docker.com/docker-hub/usage/pulls/), and uses what the engine has if no answer comes; ``always`` needs the answer; ``missing`` asks only for what the engine does not have. An
+        image that is in no registry, one that was imported or built here, is used as it is in the engine.
+
+        Raises:
+            ImageError: if neither engine nor registry has the image, or a needed registry refuses or does not answer.
+        """
+        engine = self.engine()
+        found = None if engine is None else _in_engine(reference, platform, engine)
+        if found is None:
+            return BaseImage(reference=reference, digest=self._registrys_digest(reference, in_engine=False))
+        base, digests = found
+        if base.local_only or reference.digest is not None or self.pull == "missing":
+            return base
+
+        def at(digest: str) -> BaseImage:
+            """Return the base at *digest*; another one than the engine's has no image id."""
+            return replace(base, digest=digest, image_id=base.image_id if digest in digests else None)
+
+        if self.pull == "always":
+            return at(self._registrys_digest(reference, in_engine=True))
+        name, engines = reference.familiar, _short(base.digest)
+        try:
+            head = self._head(reference, attempts=1)
+            why = f"{reference.registry} does not have it any more"
+        except AmlTrainError as error:  # of the registry, or of the sign-in to it
+            head, why = None, error.message
+        if head is None:
+            self.remark(
+                f"{self.where}: whether {name} has moved is not known ({why}); the engine's {engines} is used."
+            )
+            return base
+        if head.digest not in digests:
+            self.remark(
+                f"{self.where}: {name} has moved: the registry has {_short(head.digest)}, the engine {engines}. The image is "
+                "built from the registry's; `image.pull: missing` keeps the engine's."
+            )
+        return at(head.digest)
+
+    def _registrys_digest(self, reference: ImageRef, *, in_engine: bool) -> str:
+        """Return the digest that *reference* has in its registry, which must have it."""
+        name = f"{self.where}: the base {reference.familiar}"
+        try:
+            head = self._head(reference)
+        except ImageError as error:
+            why = (
+                "cannot be looked up, as `image.pull: always` demands:" if in_engine else "is not in the engine, and"
+            )
+            raise ImageError(f"{name} {why} {error.message}", hint=error.hint) from error
+        if head is None:
+            place = "is not" if in_engine else "is neither in the engine nor"
+            raise ImageError(
+                f"{name} {place} in the registry {reference.registry}",
+                hint="Check name and tag; your own images must be in the engine (docker image ls) or in a registry.",
+            )
+        return head.digest
+
+    def _head(self, reference: ImageRef, **options: int) -> ManifestHead | None:
+        with self.registries(reference.registry, **options) as registry:
+            return registry.head_manifest(reference.repository, reference.digest or reference.tag or "latest")
+
+    def distribution(self, base: BaseImage, platform: str) -> str:
+        """Return the distribution of *base*, such as ``ubuntu22.04``.
+
+        If the engine has the base, a container of it is made, never started, and its file read. Otherwise the base's first
+        layer is read from its registry, up to the file: it is the distribution's own, and later layers update it in place.
+
+        Raises:
+            ImageError: if the base has no os-release, or it says no distribution; the hint names the key to give instead.
+        """
+        name = base.reference.familiar
+        text = self._read(base, OS_RELEASE, LIMIT)
+        if text is None and base.digest is not None:
+            with self._in_registry(base, platform) as (registry, manifest):
+                repository, layers = base.reference.repository, manifest.blobs[1:]
+                text = find_in_layer(registry.stream_blob(repository, layers[0])) if layers else None
+        found = parse_os_release(text) if text is not None else None
+        if found is None:
+            what = "has no /etc/os-release" if text is None else "has an /etc/os-release without ID and VERSION_ID"
+            raise ImageError(
+                f"the base {name} {what}, so its distribution is not known",
+                hint="Give it: image.ofed.os, such as ubuntu22.04.",
+            )
+        return found
+
+    def drivers(self, base: BaseImage, platform: str) -> str | None:
+        """Return the InfiniBand drivers that *base* brings, or None, and report it; for ``ofed: auto``.
+
+        Its variables name them (``RDMACORE_VERSION``, ``MOFED_VERSION``), or its list of packages has them. If the engine lacks
+        the base, the list is read from its registry, in the latest layer that has one.
+
+        Raises:
+            ImageError: if that list cannot be found or read: "no drivers" would then be a guess.
+        """
+        name = base.reference.familiar
+        found = named_drivers(self.settings(base, platform).variables)
+        found = found or installed_drivers(self._packages(base, platform))
+        self.remark(
+            f"image.ofed: {name} brings no InfiniBand drivers; the distribution's are installed."
+            if found is None
+            else f"image.ofed: {name} brings {found}; no drivers are installed."
         )
-    return at(head.digest)
+        return found
 
+    def _packages(self, base: BaseImage, platform: str) -> str:
+        """Return dpkg's list of a base."""
+        if self.engine() is not None and base.image_id is not None:
+            status = self._read(base, DPKG, DPKG_LIMIT)
+        else:
+            with self._in_registry(base, platform) as (registry, manifest):
+                status = _dpkg_status(registry, base.reference.repository, manifest)
+        if status is None:
+            raise ImageError(
+                f"the drivers of the base {base.reference.familiar} are not known: its variables name none, and its list of "
+                "packages cannot be read",
+                hint="Pull it first (docker pull), or write `ofed: none` or `ofed: distro`.",
+            )
+        return status
 
-def _registrys_digest(reference: ImageRef, registries: Registries, where: str, *, in_engine: bool) -> str:
-    """Return the digest that *reference* has in its registry, which must have it."""
-    name = f"{where}: the base {reference.familiar}"
-    try:
-        head = _head(reference, registries)
-    except ImageError as error:
-        why = "cannot be looked up, as `image.pull: always` demands:" if in_engine else "is not in the engine, and"
-        raise ImageError(f"{name} {why} {error.message}", hint=error.hint) from error
-    if head is None:
-        place = "is not" if in_engine else "is neither in the engine nor"
-        raise ImageError(
-            f"{name} {place} in the registry {reference.registry}",
-            hint="Check name and tag; your own images must be in the engine (docker image ls) or in a registry.",
+    def settings(self, base: BaseImage, platform: str) -> ImageSettings:
+        """Return what the configuration of *base* sets, from the engine or the registry."""
+        engine = self.engine()
+        if engine is not None and base.image_id is not None:
+            config: Mapping[str, Any] = engine.images.get(base.image_id).attrs["Config"]
+            return ImageSettings.of(config.get("User"), config.get("Env") or ())
+        with self._in_registry(base, platform) as (registry, manifest):
+            found = registry.image_config(base.reference.repository, manifest, platform)
+        return ImageSettings.of(found.optional_text("config.User"), found.list_of_texts("config.Env"))
+
+    def _read(self, base: BaseImage, paths: Collection[str], limit: int) -> str | None:
+        """Return the first of *paths* that the base in the engine has; None for none."""
+        engine = self.engine()
+        if engine is None or base.image_id is None:
+            return None
+        create = partial(
+            engine.containers.create,
+            base.image_id,
+            command=["true"],
+            labels=container_labels(engine, "base-files", 120.0),
+            network_mode="none",
         )
-    return head.digest
+        with temporary(create, remove_container) as container:
+            for path in paths:
+                with contextlib.suppress(TooLargeError, ValueError):  # a link
+                    if (content := fetch_file(container, path)) is not None:
+                        return content[:limit].decode(errors="replace")
+        return None
+
+    @contextlib.contextmanager
+    def _in_registry(self, base: BaseImage, platform: str) -> Iterator[tuple[Registry, Manifest]]:
+        """Open the base's registry, with the manifest of the platform's image."""
+        repository, digest = base.reference.repository, str(base.digest)
+        with self.registries(base.reference.registry) as registry:
+            manifest = registry.get_manifest(repository, digest)
+            if manifest is not None and manifest.is_index:
+                try:
+                    child = manifest.child_for(platform)
+                except ImageError as error:
+                    what = f"the base {repository}@{digest} is not made for {platform}"
+                    raise ImageError(what, hint="Give image.platform.") from error
+                manifest = registry.get_manifest(repository, child)
+            if manifest is None:
+                raise ImageError(f"the base {repository}@{digest} is not in the registry {base.reference.registry}")
+            yield registry, manifest
 
 
-def _head(reference: ImageRef, registries: Registries, **options: int) -> ManifestHead | None:
-    with registries(reference.registry, **options) as registry:
-        return registry.head_manifest(reference.repository, reference.digest or reference.tag or "latest")
+def _dpkg_status(registry: Registry, repository: str, manifest: Manifest) -> str | None:
+    """Return dpkg's list in the latest layer that has one; None if unknown."""
+    compressed = (one.optional_text("mediaType") or "" for one in manifest.answer.each("layers"))
+    if sum(manifest.layer_sizes) > _LAYERS_LIMIT or any("zstd" in kind for kind in compressed):
+        return None
+    for layer in reversed(manifest.blobs[1:]):
+        text = find_in_layer(registry.stream_blob(repository, layer), DPKG, DPKG_LIMIT)
+        if text is not None:
+            return text
+    return None
 
 
 def _short(digest: str | None) -> str:
@@ -134,64 +277,6 @@ def _in_engine(reference: ImageRef, platform: str, engine: DockerClient) -> tupl
     if not digests:
         return BaseImage(reference=reference, image_id=image_id), []
     return BaseImage(reference=reference, digest=digests[0], image_id=image_id), digests
-
-
-@dataclass(frozen=True, kw_only=True)
-class BaseImages:
-    """Looks up base images in the engine and in their registries.
-
-    Attributes:
-        where: ``file:line`` of the base, or its key, for messages.
-        pull: when the registry is queried.
-        logins: gives the credentials for a registry that Docker's configuration lacks, or None.
-        remark: receives a sentence for each base that may have moved.
-    """
-
-    engine: Callable[[], DockerClient | None]
-    environ: Mapping[str, str]
-    where: str
-    pull: PullPolicy
-    logins: Callable[[str], RegistryAuth | Login | None]
-    remark: Callable[[str], object]
-
-    def resolve(self, reference: ImageRef, platform: str) -> BaseImage:
-        """Return the base that *reference* names for *platform*."""
-        return resolve_base(
-            reference,
-            platform=platform,
-            engine=self.engine(),
-            registries=docker_registries(self.environ, self.logins),
-            pull=self.pull,
-            remark=self.remark,
-            where=self.where,
-        )
-
-    def distribution(self, base: BaseImage, platform: str) -> str:
-        """Return the distribution of *base*, such as ``ubuntu22.04``."""
-        return self._files(platform).distribution(base)
-
-    def drivers(self, base: BaseImage, platform: str) -> str | None:
-        """Return the InfiniBand drivers that *base* brings, or None; for ``ofed: auto``."""
-        found = self._files(platform).drivers(base)
-        name = base.reference.familiar
-        self.remark(
-            f"image.ofed: {name} brings no InfiniBand drivers; the distribution's are installed."
-            if found is None
-            else f"image.ofed: {name} brings {found}; no drivers are installed."
-        )
-        return found
-
-    def for_image(self, image: ImageConfig) -> BaseImages:
-        """Return what looks up the bases of one of ``images``."""
-        return replace(self, where=image.where, pull=image.pull)
-
-    def settings(self, base: BaseImage, platform: str) -> ImageSettings:
-        """Return the user and the variables that *base* sets."""
-        return self._files(platform).settings(base)
-
-    def _files(self, platform: str) -> BaseFiles:
-        registries = docker_registries(self.environ, self.logins)
-        return BaseFiles(platform=platform, engine=self.engine(), registries=registries)
 
 
 def docker_registries(

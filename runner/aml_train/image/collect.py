@@ -13,12 +13,13 @@ from pathlib import Path
 from docker.utils.build import PatternMatcher
 
 from aml_train.config.sections.image import CopyConfig, DockerfileConfig, ImageConfig
+from aml_train.config.sections.image_ofed import OfedConfig
 from aml_train.core.boundary import boundaries
 from aml_train.core.errors import Fault, InvalidError
 from aml_train.core.file_selection import CACHES, SECRETS, FileEntry, FileId, secret_rules
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
-from aml_train.image.dockerfile.ofed import needs_drivers, needs_os
+from aml_train.image.base import BaseImages
 from aml_train.image.inputs import (
     CONSTRAINTS,
     ENVIRONMENT,
@@ -37,40 +38,29 @@ from aml_train.image.project_files import (
 )
 from aml_train.image.requirements_file import ignore_patterns, normalised_ignore_file
 
-BaseResolver = Callable[[ImageRef, str], BaseImage]
-"""Finds a base image's digest for a platform."""
-
-OsReader = Callable[[BaseImage, str], str]
-"""Finds a base image's distribution for a platform, such as ``ubuntu22.04``."""
-
-DriversReader = Callable[[BaseImage, str], str | None]
-"""Finds the InfiniBand drivers that a base image brings for a platform, or None."""
-
 
 def collect_inputs(
     config: ImageConfig,
     *,
     project: Path,
     platform: str,
-    resolve_base: BaseResolver,
-    read_os: OsReader | None,
+    bases: BaseImages | None,
     now: datetime.datetime,
-    read_drivers: DriversReader | None = None,
     own: Collection[FileId] = (),
 ) -> tuple[BaseImage, ImageInputs]:
     """Return the resolved base of *config*, and what its build needs.
 
     Args:
         project: the project folder, which reported paths are relative to.
-        read_os: finds the base's distribution; None where it must have been given.
+        bases: looks up images; None where none is looked at: they are then only for display.
         now: the time, for ``refresh``.
-        read_drivers: finds the base's drivers, for ``ofed: auto``; None where the base is not looked at.
         own: the run's own files, which are no part of the image.
 
     Raises:
         ImageError: if an image is not found, or the base does not name its distribution.
         InvalidError: if a file cannot be read, or cannot be used.
     """
+    resolve_base = unresolved_base if bases is None else bases.resolve
     if config.dockerfile is not None:
         return _own(config.dockerfile, platform, resolve_base, own)
     if config.base is None:
@@ -89,20 +79,16 @@ def collect_inputs(
         files[f"ca-certificates/{number}-{re.sub(r'[^A-Za-z0-9._-]', '-', path.stem)}.crt"] = _certificate(path)
     if config.protect.packages:
         files[PROTECT] = protect_script()
-    os_name = None
-    if needs_os(config.ofed):
-        if read_os is None:
-            where = config.ofed.where if config.ofed else config.where
-            what = "`image.ofed.os` is missing"
-            raise InvalidError([Fault(where=where, what=what, why="the base is not looked at", remedy="give it")])
-        os_name = read_os(base, platform)
-    drivers = None
-    if needs_drivers(config.ofed):
-        if read_drivers is None:
-            what, where = "`image.ofed: auto` depends on the base", config.ofed.where if config.ofed else config.where
+    os_name = drivers = None
+    if config.ofed is not None and config.ofed.source == "auto":
+        if bases is None:
             remedy = "write what it comes to: `ofed: none` for NVIDIA's images, or `ofed: distro`"
-            raise InvalidError([Fault(where=where, what=what, why="the base is not looked at", remedy=remedy)])
-        drivers = read_drivers(base, platform)
+            raise _not_looked_at(config.ofed, "`image.ofed: auto` depends on the base", remedy)
+        drivers = bases.drivers(base, platform)
+    elif config.ofed is not None and config.ofed.source != "distro" and config.ofed.os is None:
+        if bases is None:
+            raise _not_looked_at(config.ofed, "`image.ofed.os` is missing", "give it")
+        os_name = bases.distribution(base, platform)
     return base, ImageInputs(
         files=files,
         trees={f"copy/{number}": _copied(item, project, own) for number, item in enumerate(config.copy)},
@@ -113,6 +99,10 @@ def collect_inputs(
         refreshed=refreshed(config.refresh, now),
         places=places,
     )
+
+
+def _not_looked_at(ofed: OfedConfig, what: str, remedy: str) -> InvalidError:
+    return InvalidError([Fault(where=ofed.where, what=what, why="the base is not looked at", remedy=remedy)])
 
 
 def unresolved_base(reference: ImageRef, _platform: str) -> BaseImage:
@@ -170,7 +160,10 @@ def _literal(name: str) -> str:
 
 
 def _own(
-    config: DockerfileConfig, platform: str, resolve_base: BaseResolver, own: Collection[FileId]
+    config: DockerfileConfig,
+    platform: str,
+    resolve_base: Callable[[ImageRef, str], BaseImage],
+    own: Collection[FileId],
 ) -> tuple[BaseImage, ImageInputs]:
     """Read a user's Dockerfile and its context, and resolve every image that it names."""
     parsed = parsed_dockerfile(config, platform)

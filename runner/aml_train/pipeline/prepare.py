@@ -18,7 +18,7 @@ from aml_train.core.errors import InvalidError
 from aml_train.core.file_selection import FileId
 from aml_train.core.git import Checkout
 from aml_train.core.trust import Trust
-from aml_train.image.base import BaseImages
+from aml_train.image.base import BaseImages, docker_registries
 from aml_train.image.spec import plan_image
 from aml_train.jobs.code import unfetched
 from aml_train.jobs.spec import TargetNames
@@ -148,10 +148,9 @@ def _lookup(config: Config, host: Host, remark: Callable[[str], object]) -> Base
     image = config.image
     return BaseImages(
         engine=host.place(config.builder).resolving_engine,
-        environ=host.environ,
+        registries=docker_registries(host.environ, registry_logins(config, host)),
         where=image.where if image else "image.base",
         pull=image.pull if image else "check",
-        logins=registry_logins(config, host),
         remark=remark,
     )
 

@@ -26,7 +26,7 @@ from aml_train.core.files import FileSet
 from aml_train.core.git import DIRTY
 from aml_train.core.trust import PROTECTED, Trust, proposal
 from aml_train.image.base import BaseImages
-from aml_train.image.collect import collect_inputs, unresolved_base
+from aml_train.image.collect import collect_inputs
 from aml_train.image.inputs import BaseImage, ImageInputs
 from aml_train.image.project_files import read_file
 from aml_train.jobs.code import check_code
@@ -225,9 +225,7 @@ def resolve_image(
         image,
         project=project,
         platform=platform,
-        resolve_base=lookup.resolve if lookup is not None else unresolved_base,
-        read_os=lookup.distribution if lookup is not None else None,
-        read_drivers=lookup.drivers if lookup is not None else None,
+        bases=lookup,
         now=here.now,
         own=here.own,
     )

@@ -14,7 +14,7 @@ from aml_train.config.sections.image_packages import PipConfig
 from aml_train.core.docker import BuildCli, engine_platform
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
-from aml_train.image.base import docker_registries, resolve_base
+from aml_train.image.base import BaseImages, docker_registries
 from aml_train.image.builders.engine import EngineBuilder
 from aml_train.image.ensure import ensure_image
 from aml_train.image.registry.client import RegistryLocation
@@ -47,7 +47,7 @@ def spec(engine: DockerClient, repository: str) -> ImageSpec:
     """An image with pytest in it."""
     reference = ImageRef.parse(BASE)
     platform = engine_platform(engine)
-    base = resolve_base(reference, platform=platform, engine=engine, registries=docker_registries({}))
+    base = BaseImages(engine=lambda: engine, registries=docker_registries({})).resolve(reference, platform)
     # A variable of its own makes each test's image its own, while the layer with pytest comes from the build cache.
     config = ImageConfig(
         base=reference,

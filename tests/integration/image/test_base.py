@@ -9,7 +9,7 @@ import pytest
 from aml_train.core.docker import BuildCli, engine_platform
 from aml_train.core.errors import ImageError
 from aml_train.core.references import ImageRef
-from aml_train.image.base import docker_registries, resolve_base
+from aml_train.image.base import BaseImages, docker_registries
 from aml_train.image.build.build import build_image
 from aml_train.image.push import push_image
 from aml_train.image.registry.client import Registry, RegistryLocation
@@ -25,12 +25,10 @@ def test_image_of_this_engine_only(engine: DockerClient) -> None:
     name = f"aml-train-test-{secrets.token_hex(6)}:only-here"
     engine.images.get(BASE).tag(name)
     try:
-        base = resolve_base(
-            ImageRef.parse(name),
-            platform=engine_platform(engine),
-            engine=engine,
+        base = BaseImages(
+            engine=lambda: engine,
             registries=docker_registries({}),
-        )
+        ).resolve(ImageRef.parse(name), engine_platform(engine))
     finally:
         engine.images.remove(name)
     assert (base.local_only, base.pinned, base.identity) == (
@@ -53,7 +51,9 @@ def test_a_tag_that_moved_in_the_registry_is_what_is_built_from(
     platform = engine_platform(engine)
     engine.images.get(BASE).tag(name, "base")
     old = push_image(engine, name, "base", auth=None, listener=recorder)
-    first = resolve_base(ImageRef.parse(BASE), platform=platform, engine=engine, registries=docker_registries({}))
+    first = BaseImages(engine=lambda: engine, registries=docker_registries({})).resolve(
+        ImageRef.parse(BASE), platform
+    )
     text = f"FROM {first.pinned}\nRUN echo {repository} > /moved\n"
     moved = ImageSpec(base=first, platform=platform, repository="x", dockerfile=text, address="0" * 64)
     build_image(moved, cli=cli, engine=engine, tag=f"{name}:other", listener=recorder)
@@ -64,13 +64,11 @@ def test_a_tag_that_moved_in_the_registry_is_what_is_built_from(
     engine.images.remove(f"{name}:other", force=True)
 
     remarks: list[str] = []
-    base = resolve_base(
-        ImageRef.parse(f"{name}:base"),
-        platform=platform,
-        engine=engine,
+    base = BaseImages(
+        engine=lambda: engine,
         registries=docker_registries({}),
         remark=remarks.append,
-    )
+    ).resolve(ImageRef.parse(f"{name}:base"), platform)
     assert (base.digest, base.image_id) == (new, None)
     assert f"the registry has {new[:19]}, the engine {old[:19]}" in remarks[0]
 
@@ -90,8 +88,8 @@ def test_another_platform_does_not_count(engine: DockerClient, registry_location
     engine.images.get(BASE).tag(name.rpartition(":")[0], "1")
     try:
         with pytest.raises(ImageError, match="is neither in the engine nor in the registry"):
-            resolve_base(
-                ImageRef.parse(name), platform="linux/s390x", engine=engine, registries=docker_registries({})
+            BaseImages(engine=lambda: engine, registries=docker_registries({})).resolve(
+                ImageRef.parse(name), "linux/s390x"
             )
     finally:
         engine.images.remove(name)
@@ -102,13 +100,11 @@ def test_absent_and_unreachable(engine: DockerClient, registry_location: Registr
     with pytest.raises(
         ImageError, match=r"aml-train.yml:3: the base .*absent:1 is neither in the engine nor in the registry"
     ):
-        resolve_base(
-            absent,
-            platform="linux/amd64",
-            engine=engine,
+        BaseImages(
+            engine=lambda: engine,
             registries=docker_registries({"HOME": str(tmp_path)}),
             where="aml-train.yml:3",
-        )
+        ).resolve(absent, "linux/amd64")
     unreachable = ImageRef.parse(f"localhost:{free_port()}/x:1")
     with pytest.raises(ImageError, match=r"cannot be reached: .*Connection refused"):
-        resolve_base(unreachable, platform="linux/amd64", engine=engine, registries=docker_registries({}))
+        BaseImages(engine=lambda: engine, registries=docker_registries({})).resolve(unreachable, "linux/amd64")

@@ -17,7 +17,7 @@ from aml_train.core.errors import ImageError
 from aml_train.core.events import Event, LogLine
 from aml_train.core.references import ImageRef
 from aml_train.core.threads import CancelToken
-from aml_train.image.base import docker_registries, resolve_base
+from aml_train.image.base import BaseImages, docker_registries
 from aml_train.image.build.build import build_image
 from aml_train.image.builders import engine as stage
 from aml_train.image.builders.engine import EngineBuilder
@@ -62,8 +62,8 @@ def breakable(engine: DockerClient) -> Iterator[DisposableEngine]:
 def mine(spec: ImageSpec, breakable: DisposableEngine) -> ImageSpec:
     """The image on the base as the breakable engine has it."""
     client = breakable.client()
-    base = resolve_base(
-        ImageRef.parse(BASE), platform=engine_platform(client), engine=client, registries=docker_registries({})
+    base = BaseImages(engine=lambda: client, registries=docker_registries({})).resolve(
+        ImageRef.parse(BASE), engine_platform(client)
     )
     return replace(spec, base=base)
 

@@ -28,8 +28,7 @@ from aml_train.core.docker import BuildCli, engine_platform
 from aml_train.core.errors import ImageError
 from aml_train.core.events import to_json
 from aml_train.core.references import ImageRef
-from aml_train.image.base import docker_registries, resolve_base
-from aml_train.image.base_files import BaseFiles
+from aml_train.image.base import BaseImages, docker_registries
 from aml_train.image.build.build import Cache, build_image
 from aml_train.image.collect import collect_inputs
 from aml_train.image.inputs import BaseImage
@@ -101,11 +100,7 @@ def make(engine: DockerClient, tmp_path: Path) -> Make:
     """Plan an image as a run would, with a random variable that makes it the test's own."""
     platform = engine_platform(engine)
 
-    def resolve(reference: ImageRef, platform: str) -> BaseImage:
-        return resolve_base(reference, platform=platform, engine=engine, registries=docker_registries({}))
-
-    def look(base: BaseImage, platform: str) -> str:
-        return BaseFiles(platform=platform, engine=engine, registries=docker_registries({})).distribution(base)
+    bases = BaseImages(engine=lambda: engine, registries=docker_registries({}))
 
     def call(base: str | None = None, **values: Any) -> ImageSpec:
         reference = ImageRef.parse(base) if base else None
@@ -114,8 +109,7 @@ def make(engine: DockerClient, tmp_path: Path) -> Make:
             config,
             project=tmp_path,
             platform=platform,
-            resolve_base=resolve,
-            read_os=look,
+            bases=bases,
             now=datetime.datetime.now(datetime.UTC),
         )
         return plan_image(config, found, inputs, platform)
@@ -269,12 +263,11 @@ def test_the_distribution_of_a_base(
     ubuntu: str, engine: DockerClient, registry_location: RegistryLocation, recorder: Recorder
 ) -> None:
     """From the engine, where it has the base; otherwise from the base's registry."""
-    registries = docker_registries({})
     platform = engine_platform(engine)
-    files = BaseFiles(platform=platform, engine=engine, registries=registries)
-    here = resolve_base(ImageRef.parse(ubuntu), platform=platform, engine=engine, registries=registries)
-    assert files.distribution(here) == "ubuntu22.04"
-    assert files.drivers(here) is None
+    bases = BaseImages(engine=lambda: engine, registries=docker_registries({}))
+    here = bases.resolve(ImageRef.parse(ubuntu), platform)
+    assert bases.distribution(here, platform) == "ubuntu22.04"
+    assert bases.drivers(here, platform) is None
 
     name = f"{registry_location.push_name}/aml-train-test/os"
     engine.images.get(BASE).tag(name, "1")
@@ -283,8 +276,8 @@ def test_the_distribution_of_a_base(
     finally:
         engine.images.remove(f"{name}:1")
     there = BaseImage(reference=ImageRef.parse(f"{name}:1"), digest=digest)
-    assert files.distribution(there) == "debian12"
-    assert files.drivers(there) is None
+    assert bases.distribution(there, platform) == "debian12"
+    assert bases.drivers(there, platform) is None
 
 
 def private(index: Index, folder: Path, *packages: str, **pip: Any) -> dict[str, Any]:

@@ -9,8 +9,7 @@ import pytest
 import requests
 
 from aml_train.core.references import ImageRef
-from aml_train.image.base import docker_login, docker_registries, resolve_base
-from aml_train.image.base_files import Registries
+from aml_train.image.base import BaseImages, Registries, docker_login, docker_registries
 from aml_train.image.inputs import BaseImage
 from aml_train.image.registry.client import Registry
 from tests.unit.image.registry.fake_registry import FakeRegistry
@@ -93,10 +92,11 @@ def digest_of(content: bytes) -> str:
 def resolved(
     engine: Engine, registry: FakeRegistry, remarks: list[str] | None = None, *, name: ImageRef = NAME, **options: Any
 ) -> BaseImage:
-    return resolve_base(
-        name, platform="linux/amd64", engine=cast("Any", engine), registries=registry_of(registry),
+    bases = BaseImages(
+        engine=lambda: cast("Any", engine), registries=registry_of(registry),
         where="aml-train.yml:3", remark=(remarks if remarks is not None else []).append, **options,
     )  # fmt: skip
+    return bases.resolve(name, "linux/amd64")
 
 
 def test_a_moved_tag_is_built_from_the_registrys_digest(registry: FakeRegistry) -> None:

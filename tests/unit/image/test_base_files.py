@@ -11,8 +11,8 @@ import pytest
 
 from aml_train.core.errors import ImageError
 from aml_train.core.references import ImageRef
+from aml_train.image.base import BaseImages
 from aml_train.image.base_files import (
-    BaseFiles,
     find_in_layer,
     installed_drivers,
     named_drivers,
@@ -109,7 +109,7 @@ def layer(files: Mapping[str, str]) -> bytes:
 
 def in_registry(
     layers: list[bytes], *, env: list[str] | None = None, kind: str = "tar+gzip", size: int | None = None
-) -> tuple[BaseFiles, BaseImage, FakeRegistry]:
+) -> tuple[BaseImages, BaseImage, FakeRegistry]:
     """Return a base that only a registry has, behind an index."""
     server = FakeRegistry()
 
@@ -136,9 +136,8 @@ def in_registry(
     index = json.dumps({"manifests": [{"digest": digest, "size": len(content), "platform": platform}]}).encode()
     top = sha256_digest(index)
     server.manifests["team/base", top] = (index, "application/vnd.oci.image.index.v1+json")
-    files = BaseFiles(
-        platform="linux/amd64",
-        engine=None,
+    files = BaseImages(
+        engine=lambda: None,
         registries=lambda name: Registry(f"https://{name}", transport=server, attempts=1),
     )
     return files, BaseImage(reference=ImageRef.parse("r.test/team/base:1"), digest=top), server
@@ -148,9 +147,9 @@ def test_the_latest_list_of_packages_of_a_base_in_a_registry_counts() -> None:
     installed = {"var/lib/dpkg/status": STATUS.format(status="install ok installed")}
     removed = {"var/lib/dpkg/status": STATUS.format(status="deinstall ok config-files")}
     files, base, _ = in_registry([layer(installed), layer({"etc/x": "y"})])
-    assert files.drivers(base) == "libibverbs1 and ibverbs-providers 39.0-1 (dpkg)"
+    assert files.drivers(base, "linux/amd64") == "libibverbs1 and ibverbs-providers 39.0-1 (dpkg)"
     files, base, _ = in_registry([layer(installed), layer(removed)])
-    assert files.drivers(base) is None
+    assert files.drivers(base, "linux/amd64") is None
 
 
 @pytest.mark.parametrize(
@@ -165,13 +164,12 @@ def test_the_latest_list_of_packages_of_a_base_in_a_registry_counts() -> None:
 def test_unknown_drivers_are_not_taken_for_none(content: bytes, options: dict[str, Any]) -> None:
     files, base, _ = in_registry([content], **options)
     with pytest.raises(ImageError, match=r"the drivers of the base r\.test/team/base:1 are not known") as caught:
-        files.drivers(base)
+        files.drivers(base, "linux/amd64")
     assert caught.value.hint == "Pull it first (docker pull), or write `ofed: none` or `ofed: distro`."
 
 
 def test_a_base_that_is_not_made_for_the_platform() -> None:
     files, base, _ = in_registry([layer({})])
-    other = BaseFiles(platform="linux/arm64", engine=None, registries=files.registries)
     with pytest.raises(ImageError, match="is not made for linux/arm64") as caught:
-        other.distribution(base)
+        files.distribution(base, "linux/arm64")
     assert caught.value.hint == "Give image.platform."

@@ -3,7 +3,8 @@ from __future__ import annotations
 import datetime
 import re
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -15,7 +16,6 @@ from aml_train.core.references import ImageRef
 from aml_train.image.collect import (
     collect_context,
     collect_inputs,
-    unresolved_base,
 )
 from aml_train.image.inputs import BaseImage, ImageInputs
 from aml_train.image.project_files import check_files, requirement_files
@@ -40,8 +40,7 @@ def collect(project: Path, **values: Any) -> tuple[BaseImage, ImageInputs]:
         ImageConfig(**values),
         project=project,
         platform="linux/amd64",
-        resolve_base=resolve,
-        read_os=lambda *_: "ubuntu22.04",
+        bases=cast("Any", SimpleNamespace(resolve=resolve, distribution=lambda *_: "ubuntu22.04")),
         now=NOW,
     )
 
@@ -335,19 +334,18 @@ def test_unknown_distribution_needs_to_be_given(tmp_path: Path) -> None:
         where="f:1",
     )
     with pytest.raises(InvalidError, match=r"f:3: `image\.ofed\.os` is missing: the base is not looked at; give it"):
-        collect_inputs(
-            config, project=tmp_path, platform="linux/amd64", resolve_base=unresolved_base, read_os=None, now=NOW
-        )
+        collect_inputs(config, project=tmp_path, platform="linux/amd64", bases=None, now=NOW)
 
 
 def test_auto_asks_for_the_drivers_of_the_base(tmp_path: Path) -> None:
+    def drivers(base: BaseImage, platform: str) -> str:
+        return f"drivers of {base.reference.familiar} for {platform}"
+
     _, inputs = collect_inputs(
         ImageConfig(base=ImageRef.parse("a"), ofed=OfedConfig(source="auto"), repository="r", where="f:1"),
         project=tmp_path,
         platform="linux/amd64",
-        resolve_base=unresolved_base,
-        read_os=None,
-        read_drivers=lambda base, platform: f"drivers of {base.reference.familiar} for {platform}",
+        bases=cast("Any", SimpleNamespace(resolve=resolve, drivers=drivers)),
         now=NOW,
     )
     assert inputs.drivers == "drivers of a:latest for linux/amd64"

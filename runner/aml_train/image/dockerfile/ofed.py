@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from aml_train.config.sections.image_ofed import OfedConfig
 from aml_train.core.errors import Fault, InvalidError
@@ -41,39 +41,17 @@ _DEBIAN_MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tarball:
-    """An MLNX_OFED tarball: where it is, and what it must be."""
+class OfedPlan:
+    """The drivers to install.
 
-    url: str
-    sha256: str
+    Attributes:
+        kind: an MLNX_OFED tarball; a ``doca-host`` package, which holds an apt repository; or the distribution's own packages.
+        url, sha256: where the file is, and what it must be; empty for the distribution's packages.
+    """
 
-
-@dataclass(frozen=True, kw_only=True)
-class RepositoryPackage:
-    """A ``doca-host`` package: a Debian package that holds an apt repository."""
-
-    url: str
-    sha256: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class DistroPackages:
-    """The distribution's own packages."""
-
-    packages: tuple[str, ...] = DISTRO_PACKAGES
-
-
-OfedPlan = Tarball | RepositoryPackage | DistroPackages
-
-
-def needs_os(config: OfedConfig | None) -> bool:
-    """Return whether rendering needs the base's distribution, and lacks it."""
-    return config is not None and config.source in ("mlnx_ofed", "doca") and config.os is None
-
-
-def needs_drivers(config: OfedConfig | None) -> bool:
-    """Return whether rendering depends on the drivers that the base brings."""
-    return config is not None and config.source == "auto"
+    kind: Literal["tarball", "package", "distro"]
+    url: str = ""
+    sha256: str = ""
 
 
 def plan_ofed(config: OfedConfig, os: str | None, platform: str, brings: str | None = None) -> OfedPlan | None:
@@ -91,7 +69,7 @@ def plan_ofed(config: OfedConfig, os: str | None, platform: str, brings: str | N
     if config.source == "auto" and brings is not None:
         return None
     if config.source in ("distro", "auto"):
-        return DistroPackages()
+        return OfedPlan(kind="distro")
     machine = _MACHINES.get(platform)
     if machine is None:
         raise _refusal(config, f"there are no drivers for {platform}", "build for linux/amd64 or linux/arm64")
@@ -105,7 +83,7 @@ def plan_ofed(config: OfedConfig, os: str | None, platform: str, brings: str | N
     return _plan_doca(config, os, machine)
 
 
-def _plan_mlnx_ofed(config: OfedConfig, os: str, machine: str) -> Tarball:
+def _plan_mlnx_ofed(config: OfedConfig, os: str, machine: str) -> OfedPlan:
     version = config.version or ""
     if config.url is None:
         _check_mlnx_ofed(config, os, _series(version))
@@ -115,10 +93,10 @@ def _plan_mlnx_ofed(config: OfedConfig, os: str, machine: str) -> Tarball:
     sha256 = config.sha256 or (known.sha256 if known is not None else None)
     if sha256 is None:
         raise _unknown_digest(config, name, url)
-    return Tarball(url=url, sha256=sha256)
+    return OfedPlan(kind="tarball", url=url, sha256=sha256)
 
 
-def _plan_doca(config: OfedConfig, os: str, machine: str) -> RepositoryPackage:
+def _plan_doca(config: OfedConfig, os: str, machine: str) -> OfedPlan:
     """Return the ``doca-host`` package of a build, such as ``3.2.1-044000-25.10``, or of a release whose build is known."""
     version, architecture = config.version or "", _DEBIAN_MACHINES[machine]
     build = next(
@@ -133,7 +111,7 @@ def _plan_doca(config: OfedConfig, os: str, machine: str) -> RepositoryPackage:
     url = config.url or f"{DOCA_DOWNLOADS}/DOCA_v{build.partition('-')[0]}/host/{name}"
     if sha256 is None:
         raise _unknown_digest(config, url.rpartition("/")[2], url)
-    return RepositoryPackage(url=url, sha256=sha256)
+    return OfedPlan(kind="package", url=url, sha256=sha256)
 
 
 def _names(version: str, build: str) -> bool:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from aml_train.config.sections.image import CopyConfig, ImageConfig, RunStep
 from aml_train.config.sections.image_packages import SECRET_IN_URL, PipConfig, ProtectConfig
-from aml_train.image.dockerfile.ofed import DOCA_PACKAGE, OfedPlan, RepositoryPackage, Tarball
+from aml_train.image.dockerfile.ofed import DISTRO_PACKAGES, DOCA_PACKAGE, OfedPlan
 from aml_train.image.inputs import CONSTRAINTS, ENVIRONMENT, LARGE_PINS, PROTECT, ImageInputs
 
 _WORK: Final = "/tmp/aml-train"  # noqa: S108 - a path in the image, where the build mounts what must not stay
@@ -88,7 +88,7 @@ def render_dockerfile(
         blocks.append("USER 0")
     changing = [
         *([_ofed(ofed, inputs.refreshed)] if ofed is not None else []),
-        *([_apt(config.apt, inputs.refreshed)] if config.apt else []),
+        *([_apt_run(sorted(set(config.apt)), inputs.refreshed)] if config.apt else []),
         *([_take_conda()] if config.conda is not None else []),
         *_pip(config, inputs),
     ]
@@ -161,7 +161,7 @@ RUN {_APT_MOUNTS.lstrip()}\
 ENV {environment}"""  # noqa: S608 - it is a Dockerfile
 
 
-def _apt_run(packages: tuple[str, ...], refreshed: str | None = None) -> str:
+def _apt_run(packages: Sequence[str], refreshed: str | None = None) -> str:
     """Return a RUN that installs *packages*, to be continued with ``&&``."""
     pinned = all("=" in package for package in packages)
     return (
@@ -174,19 +174,13 @@ def _apt_run(packages: tuple[str, ...], refreshed: str | None = None) -> str:
     )
 
 
-def _apt(packages: tuple[str, ...], refreshed: str | None) -> str:
-    return _apt_run(tuple(sorted(set(packages))), refreshed)
-
-
 def _ofed(plan: OfedPlan, refreshed: str | None) -> str:
-    if isinstance(plan, Tarball):
-        return _tarball(plan)
-    if isinstance(plan, RepositoryPackage):
-        return _package(plan)
-    return _apt_run(tuple(sorted(plan.packages)), refreshed)
+    if plan.kind == "distro":
+        return _apt_run(DISTRO_PACKAGES, refreshed)
+    return _tarball(plan) if plan.kind == "tarball" else _package(plan)
 
 
-def _tarball(plan: Tarball) -> str:
+def _tarball(plan: OfedPlan) -> str:
     """Download, check, install and remove in one layer: the file is in no image."""
     return f"""{_apt_run(_TARBALL_NEEDS)} \\
     && mkdir -p {_WORK}/ofed \\
@@ -197,7 +191,7 @@ def _tarball(plan: Tarball) -> str:
     && rm -rf {_WORK}"""
 
 
-def _package(plan: RepositoryPackage) -> str:
+def _package(plan: OfedPlan) -> str:
     """Unpack a package that holds a repository, install from it, and remove it.
 
     The package is not installed: its scripts would leave a source, a key and some hundred megabytes in the image. Its digest was
@@ -255,20 +249,11 @@ def _take_conda() -> str:
     )
 
 
-def _azureml(name: str, version: str | None) -> list[str]:
-    """Return the requirement for one of Azure's packages: none, unpinned, or pinned."""
-    if version is None:
-        return []
-    return [name if version == "latest" else f"{name}=={version}"]
-
-
 def _pip(config: ImageConfig, inputs: ImageInputs) -> list[str]:
     """Return pip's steps: Azure's packages, large requirements, all of them, packages."""
     steps = []
-    azureml = [
-        *_azureml("azureml-mlflow", config.azureml_mlflow),
-        *_azureml("azureml-defaults", config.azureml_defaults),
-    ]
+    wanted = {"azureml-mlflow": config.azureml_mlflow, "azureml-defaults": config.azureml_defaults}
+    azureml = [name if version == "latest" else f"{name}=={version}" for name, version in wanted.items() if version]
     if azureml:
         steps.append(_pip_run(config.pip, inputs, azureml))
     if inputs.requirements is not None:
@@ -340,12 +325,7 @@ def _copy(number: int, item: CopyConfig, inputs: ImageInputs) -> str:
     single = inputs.trees[name].root == item.source.parent
     source = f"{name}/{item.source.name}" if single else f"{name}/"
     target = item.target if single or item.target.endswith("/") else f"{item.target}/"
-    return f"COPY [{_json(source)}, {_json(target)}]"
-
-
-def _json(text: str) -> str:
-
-    return json.dumps(text, ensure_ascii=False)
+    return f"COPY {json.dumps([source, target], ensure_ascii=False)}"
 
 
 def _run(step: RunStep) -> str:

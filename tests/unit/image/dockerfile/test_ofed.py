@@ -7,14 +7,9 @@ import pytest
 from aml_train.config.sections.image_ofed import OfedConfig
 from aml_train.core.errors import InvalidError
 from aml_train.image.dockerfile.ofed import (
-    DISTRO_PACKAGES,
     DOCA_DISTRIBUTIONS,
     MLNX_OFED_FIRST,
-    DistroPackages,
-    RepositoryPackage,
-    Tarball,
-    needs_drivers,
-    needs_os,
+    OfedPlan,
     plan_ofed,
 )
 from aml_train.image.dockerfile.ofed_releases import DOCA, MLNX_OFED
@@ -26,7 +21,9 @@ def ofed(**values: Any) -> OfedConfig:
 
 def test_what_is_given_wins() -> None:
     config = ofed(version="5.0-2.1.8.0", sha256="1" * 64, url="http://mirror/o.tgz", os="ubuntu22.04")
-    assert plan_ofed(config, "debian12", "linux/arm64") == Tarball(url="http://mirror/o.tgz", sha256="1" * 64)
+    assert plan_ofed(config, "debian12", "linux/arm64") == OfedPlan(
+        kind="tarball", url="http://mirror/o.tgz", sha256="1" * 64
+    )
 
 
 DOWNLOADS = "https://www.mellanox.com/downloads/DOCA"
@@ -36,27 +33,24 @@ def test_a_package_can_be_given() -> None:
     digest = "1" * 64
     build = ofed(source="doca", version="2.9.1-018000-24.10", sha256=digest)
     name = "doca-host_2.9.1-018000-24.10-ubuntu2404_arm64.deb"
-    assert plan_ofed(build, "ubuntu24.04", "linux/arm64") == RepositoryPackage(
-        url=f"{DOWNLOADS}/DOCA_v2.9.1/host/{name}", sha256=digest
+    assert plan_ofed(build, "ubuntu24.04", "linux/arm64") == OfedPlan(
+        kind="package", url=f"{DOWNLOADS}/DOCA_v2.9.1/host/{name}", sha256=digest
     )
     mirror = ofed(source="doca", version="2.9.1", sha256=digest, url="http://mirror/latest/doca.deb")
-    assert plan_ofed(mirror, "debian12", "linux/amd64") == RepositoryPackage(
-        url="http://mirror/latest/doca.deb", sha256=digest
+    assert plan_ofed(mirror, "debian12", "linux/amd64") == OfedPlan(
+        kind="package", url="http://mirror/latest/doca.deb", sha256=digest
     )
 
 
 def test_auto_installs_the_distributions_only_where_the_base_has_none() -> None:
     config = ofed(source="auto", version=None)
     assert plan_ofed(config, None, "linux/amd64", "rdma-core 56.0 (RDMACORE_VERSION)") is None
-    assert plan_ofed(config, None, "linux/amd64") == DistroPackages()
-    assert [needs_drivers(one) for one in (config, ofed(), None)] == [True, False, False]
-    assert not needs_os(config)
+    assert plan_ofed(config, None, "linux/amd64") == OfedPlan(kind="distro")
 
 
 def test_the_distributions_own_needs_to_know_nothing() -> None:
     config = ofed(source="distro", version=None)
-    assert plan_ofed(config, None, "linux/amd64") == DistroPackages(packages=DISTRO_PACKAGES)
-    assert [needs_os(one) for one in (config, ofed(), ofed(os="ubuntu22.04"), None)] == [False, True, False, False]
+    assert plan_ofed(config, None, "linux/amd64") == OfedPlan(kind="distro")
 
 
 @pytest.mark.parametrize(
