@@ -124,12 +124,14 @@ class Assets:
 
     def versions(self, call: Call) -> dict[str, Any]:
         """Return versions of a name, newest first, or all that a ``hash`` identifies."""
+        name = call.params["name"]
         if call.query.get("hash"):
             items = self._context.store.assets.by_hash(self._kind, call.query["hash"])
+        elif self._kind == "models" and self._container_of(call, name) is None:
+            # Recorded in March 2026: model/e2etests, test_crud_model_with_stage.
+            raise no_container(self._kind, name)
         else:
-            items = [
-                item for item in self._all_versions(call, call.params["name"]) if _visible(call, item.properties)
-            ]
+            items = [item for item in self._all_versions(call, name) if _visible(call, item.properties)]
         if call.query.get("stage"):
             items = [item for item in items if item.stage == call.query["stage"]]
         if call.query.get("version"):
@@ -236,17 +238,26 @@ class Assets:
 
     def _view(self, call: Call, version: AssetVersion) -> dict[str, Any]:
         place, _, type_ = self._place(call)
-        own: dict[str, Any] = {}
+        own: dict[str, Any] = {} if self._kind == "codes" else {**_UNSET}
         properties = dict(version.properties)
+        if self._kind in ("components", "environments", "models"):
+            own["stage"] = "Development"
         if self._kind == "components" and isinstance(spec := properties.get("componentSpec"), dict):
-            properties["componentSpec"] = shown_component(spec, version.name, version.version)
-        if self._kind == "models":
-            own = {"flavors": {}, "jobName": None}
+            # Its description is that of the specification alone.
+            properties |= {
+                "componentSpec": shown_component(spec, version.name, version.version),
+                "description": None,
+            }
+        elif self._kind == "models":
+            own |= {"flavors": {}, "jobName": None}
         elif self._kind == "environments":
-            own = {"environmentType": "UserCreated", "osType": "Linux", "condaFile": "", "autoRebuild": "Disabled"}
-            own["stage"] = "Logged" if version.properties.get("isAnonymous") else "Development"
-        if self._kind != "codes":
-            own = {**_UNSET, **own}
+            own |= {"environmentType": "UserCreated", "osType": "Linux", "condaFile": "", "autoRebuild": "Disabled"}
+            if version.properties.get("isAnonymous"):
+                own["stage"] = "Logged"
+            versions = self._all_versions(call, version.name)
+            named = [one.version for one in versions if not one.properties.get("isAnonymous")]
+            labels = {"azureml.labels": "latest" if named[:1] == [version.version] else ""}
+            properties["properties"] = {**(properties.get("properties") or {}), **labels}
         return resource(
             f"{place}/{self._kind}/{version.name}/versions/{version.version}",
             type_,
