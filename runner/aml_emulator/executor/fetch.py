@@ -62,6 +62,12 @@ def fetched(
         files: dict[str, IO[bytes]] = {}
         for item in inputs:
             if item.url is not None:
+                if item.kind != "uri_file":
+                    # Azure accepts such a job as well, and fails it when it starts.
+                    raise ContentError(
+                        f"The input '{item.name}' ({item.uri}) is a {item.kind}; on the web there are only files: use"
+                        " uri_file, or upload a copy with aml-train data upload"
+                    )
                 file = stack.enter_context(tempfile.TemporaryFile(prefix="aml-input-"))
                 _fetch(item, file, go_on, session)
                 files[item.name] = file

@@ -73,7 +73,7 @@ class Layout:
         if (item.location is None and item.url is None) or not _NAME.fullmatch(item.name):
             raise UnsafePathError(f"input {item.name!r} has no place in the container")
         folder = f"{self.data}/INPUT_{item.name}"
-        if item.url is not None:
+        if item.url is not None and item.kind == "uri_file":
             return f"{folder}/{safe_relative(url_file_name(item.url))}"
         if item.kind == "uri_file" and item.location is not None:
             return f"{folder}/{safe_relative(item.location.prefix).rpartition('/')[2]}"

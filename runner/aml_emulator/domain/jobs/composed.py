@@ -50,8 +50,8 @@ def is_child(run: Run) -> bool:
 class Advancing(Protocol):
     """One kind of composed jobs."""
 
-    def check(self, job: Mapping[str, Any]) -> None:
-        """Return if the job can be run; raise DomainError otherwise."""
+    def check(self, job: Mapping[str, Any], *, name: str = "") -> None:
+        """Return if the job of that name can be run; raise DomainError otherwise."""
 
     def advance(self, run: Run) -> None:
         """Begin the children that can, and end the job when none runs and none can."""
@@ -81,13 +81,13 @@ class Composed:
         workspace.store.runs.on_end(self._touch)
         workspace.store.metrics.on_log(self._touch)
 
-    def check(self, job: Mapping[str, Any]) -> None:
+    def check(self, job: Mapping[str, Any], *, name: str) -> None:
         """Return if a composed job can be run, as far as is known before it is.
 
         Raises:
             DomainError: it cannot.
         """
-        self._kinds[str(composed_kind(job))].check(job)
+        self._kinds[str(composed_kind(job))].check(job, name=name)
 
     def begin(self, run: Run) -> None:
         """Have the children of a stored job begin."""

@@ -194,14 +194,9 @@ def _from_the_web(workspace: Workspace, item: InputSpec, url: str) -> InputSpec:
     shown = url.partition("?")[0]
     if item.mode == "Direct":
         return replace(item, literal=url)
-    if item.kind != "uri_file":
-        raise InvalidError(
-            f"The input '{item.name}' ({shown}) is a {item.kind}; on the web there are only files: use uri_file."
-            f" {UPLOAD_REMEDY}"
-        )
     if item.mode == "ReadWriteMount":
         raise InvalidError(f"The input '{item.name}' ({shown}) is on the web, where nothing can be written.")
-    if not url_file_name(url):
+    if item.kind == "uri_file" and not url_file_name(url):
         raise InvalidError(f"The input '{item.name}' ({shown}) does not name a file.")
     return replace(item, url=url, uri=shown)
 

@@ -16,7 +16,7 @@ from aml_emulator.domain.jobs.compute import check_compute, compute_of
 from aml_emulator.domain.jobs.pipelines.nodes import whole_pipeline
 from aml_emulator.domain.jobs.pipelines.runs import PipelineRuns, changed_graph
 from aml_emulator.domain.jobs.places import check_reachable, place_outputs, put_output_asset, register_outputs
-from aml_emulator.domain.jobs.sweeps.runs import SweepRuns, changed_sweep, sweep_properties
+from aml_emulator.domain.jobs.sweeps.runs import SweepRuns, changed_sweep, sweep_properties, sweep_tags
 from aml_emulator.domain.jobs.to_run_spec import run_spec
 from aml_emulator.domain.runs import JOB_NAME, known_job
 from aml_emulator.domain.workspace import FILES_NOT_KEPT, Workspace
@@ -86,7 +86,7 @@ class JobService:
             job = whole_pipeline(self._workspace, job)
         if self._workspace.store.runs.get(name) is None:
             if composed_kind(job) is not None:
-                self._composed.check(job)
+                self._composed.check(job, name=name)
             else:
                 check_job(job)
                 # Before the lock: a host that is slow to answer delays no other request.
@@ -116,7 +116,9 @@ class JobService:
         workspace = self._workspace
         given = {**_texts(job.get("properties")), **(properties or {})}
         if (kind := composed_kind(job)) is not None:
-            given |= sweep_properties(job) if kind == SWEEP else {}
+            if kind == SWEEP:
+                given |= sweep_properties(job)
+                job = {**job, "tags": {**(job.get("tags") or {}), **sweep_tags(job)}}
             run = self._store(name, job, status="Preparing", properties=given)
             logger.info("%s %s submitted", kind, name)
             self._composed.begin(run)

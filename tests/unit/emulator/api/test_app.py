@@ -106,7 +106,6 @@ def test_the_same_job_again_is_the_same_job_and_another_one_is_not(service: Serv
             400,
             "outside",
         ),
-        ({"inputs": {"d": {"jobInputType": "uri_folder", "uri": "https://example.com/x"}}}, 400, "use uri_file"),
         ({"inputs": {"d": {"jobInputType": "uri_file", "uri": "https://example.com/"}}}, 400, "does not name a file"),
         ({"inputs": {"d": {"jobInputType": "uri_file", "uri": f"{STORE}/a/*.csv"}}}, 400, "use uri_folder"),
         (

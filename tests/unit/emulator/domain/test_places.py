@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from aml_emulator.domain.jobs.service import RunProgress
+from aml_emulator.executor.layout import Layout
 from aml_emulator.executor.spec import Folder, InputSpec, RunSpec
 from tests.unit.emulator.parts import IDENTITY, WS, Service
 
@@ -111,3 +112,12 @@ def test_what_the_launcher_of_a_framework_sets(service: Service) -> None:
     assert (spec.launcher, spec.processes, spec.hostname) == ("pytorch", 3, "node")
     assert spec.environment_variables == {"A": "b"}
     assert dict(spec.host_options) == {"nano_cpus": 1_000_000_000}
+
+
+def test_a_folder_on_the_web_is_accepted_at_submission(service: Service) -> None:
+    # As azure-ai-ml's own tests of submissions expect; the job fails when it begins.
+    folder = {"jobInputType": "uri_folder", "uri": "https://example.com/x/"}
+    assert service.submit("run1", inputs={"d": folder}).status == 201
+    (spec,) = service.runner.submitted
+    assert [item.url for item in spec.inputs] == [folder["uri"]]
+    assert Layout(run_id="run1").input_path(spec.inputs[0]).endswith("/INPUT_d")

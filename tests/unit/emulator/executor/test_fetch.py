@@ -86,3 +86,12 @@ def test_what_cannot_be_had_is_told_without_the_query(
         get(pages, "https://a.example.org/x?sig=secret")
     assert "The input 'd' cannot be read from https://a.example.org/x" in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+def test_a_folder_on_the_web_fails_the_job_and_not_its_submission() -> None:
+    item = InputSpec(name="d", kind="uri_folder", url="https://a.example.org/x/", uri="https://a.example.org/x/")
+    with (
+        pytest.raises(ContentError, match=r"'d' \(https://a.example.org/x/\) is a uri_folder; .* use uri_file"),
+        fetch.fetched((item,), lambda: None, session=Pages),
+    ):
+        pass

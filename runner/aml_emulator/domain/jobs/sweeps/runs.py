@@ -15,7 +15,7 @@ from aml_emulator.domain.environments import image_of_environment
 from aml_emulator.domain.errors import DomainError, InvalidError, NotSupportedError
 from aml_emulator.domain.jobs.check import check_job
 from aml_emulator.domain.jobs.composed import TRIAL, SubmitChild, end_composed, write_line
-from aml_emulator.domain.jobs.compute import check_compute
+from aml_emulator.domain.jobs.compute import check_compute, compute_of
 from aml_emulator.domain.jobs.places import put_output_asset, register_outputs
 from aml_emulator.domain.jobs.sweeps.search import Search, Value, read_search
 from aml_emulator.domain.workspace import Workspace
@@ -148,7 +148,7 @@ class SweepRuns:
         self._cancel = cancel
         self._remind = remind
 
-    def check(self, job: Mapping[str, Any]) -> None:
+    def check(self, job: Mapping[str, Any], *, name: str = "") -> None:
         """See `Advancing`."""
         objective = job.get("objective") or {}
         if str(objective.get("goal") or "").lower() not in ("minimize", "maximize"):
@@ -158,12 +158,18 @@ class SweepRuns:
         most_trials(job)
         most_at_once(job)
         read_policy(job)
-        for name in ("timeout", "trialTimeout"):
-            text = (job.get("limits") or {}).get(name)
+        for limit in ("timeout", "trialTimeout"):
+            text = (job.get("limits") or {}).get(limit)
             if text is not None and seconds_of(str(text)) is None:
-                raise InvalidError(f"limits.{name} is not a duration of days, hours, minutes and seconds: '{text}'")
-        trial = trial_job(job, read_search(job, seed="").values(0), parent="", number=0)
-        check_job({name: value for name, value in trial.items() if name != "parentJobName"})
+                raise InvalidError(f"limits.{limit} is not a duration of days, hours, minutes and seconds: '{text}'")
+        # As on Azure, a parameter that the search space does not have fails the sweep, and not its submission.
+        named = dict.fromkeys(_EXPRESSION.findall(str((job.get("trial") or {}).get("command"))), "")
+        trial = trial_job(job, {**named, **read_search(job, seed="").values(0)}, parent="", number=0)
+        check_job(trial)
+        if self._workspace.store.assets.compute(compute_of(self._workspace, trial)) is None:
+            # Recorded in March 2026: sweep_job/e2etests, test_sweep_job_submit_with_resources.
+            experiment = job.get("experimentName") or "Default"
+            raise InvalidError(f"{experiment}: Compute Not Found for run ID : {name}", reasons=())
         check_compute(self._workspace, trial)
         image_of_environment(self._workspace, str(trial["environmentId"]))
 
@@ -350,8 +356,44 @@ def _limit(job: Mapping[str, Any], name: str, default: int) -> int:
 
 def sweep_properties(job: Mapping[str, Any]) -> dict[str, str]:
     """Return the properties of a new sweep's run."""
+    return {
+        OBJECTIVE: _objective(job),
+        "resume_from": "null",
+        "runTemplate": "HyperDrive",
+        "azureml.runsource": "hyperdrive",
+        "platform": "AML",
+    }
+
+
+def sweep_tags(job: Mapping[str, Any]) -> dict[str, str]:
+    """Return the tags that the service gives a new sweep, in its words.
+
+    Recorded in March 2026: sweep_job/e2etests, test_sweep_job_submit and test_sweep_job_await_completion.
+    """
+    algorithm, policy = job.get("samplingAlgorithm") or {}, dict(job.get("earlyTermination") or {})
+    kind, seconds = str(algorithm.get("samplingAlgorithmType") or "Random"), _timeout(job)
+    rule = {key: algorithm.get(key) for key in ("rule", "logbase", "seed")} if kind.lower() == "random" else {}
+    given = {
+        "max_concurrent_jobs": most_at_once(job),
+        "max_total_jobs": most_trials(job),
+        **({} if seconds is None else {"max_duration_minutes": int(seconds // 60)}),
+        "policy_config": {
+            "name": policy.pop("policyType", "Default"),
+            "properties": {re.sub("([A-Z])", r"_\1", key).lower(): value for key, value in policy.items()},
+        },
+        "generator_config": {
+            "name": kind.upper(),
+            "parameter_space": job.get("searchSpace"),
+            "properties": {**rule, "rule": str(rule["rule"] or "Random").capitalize()} if rule else {},
+        },
+    }
+    texts = {key: json.dumps(value, separators=(",", ":")) for key, value in given.items()}
+    return {f"_aml_system_{key}": text for key, text in {**texts, "primary_metric_config": _objective(job)}.items()}
+
+
+def _objective(job: Mapping[str, Any]) -> str:
     metric, maximize = objective_of(job)
-    return {OBJECTIVE: json.dumps({"name": metric, "goal": "maximize" if maximize else "minimize"})}
+    return json.dumps({"name": metric, "goal": "maximize" if maximize else "minimize"}, separators=(",", ":"))
 
 
 def objective_of(job: Mapping[str, Any]) -> tuple[str, bool]:

@@ -35,6 +35,42 @@ def test_trials_begin_as_others_end_and_the_best_is_recorded(sweeps: Sweeps) -> 
     assert json.loads(shown["properties"]["primary_metric_config"])["name"] == shown["objective"]["primaryMetric"]
 
 
+def test_a_sweep_has_the_services_own_tags(sweeps: Sweeps) -> None:
+    # Recorded in March 2026: sweep_job/e2etests, test_sweep_job_submit.
+    policy = {
+        "delayEvaluation": 200,
+        "evaluationInterval": 100,
+        "policyType": "TruncationSelection",
+        "truncationPercentage": 40,
+    }
+    space = {"lr": ["uniform", [0.001, 0.1]], "k": ["choice", [[2, 5, 7]]]}
+    limits = {"jobLimitsType": "Sweep", "timeout": "PT1M", "maxConcurrentTrials": 10, "maxTotalTrials": 1}
+    sweeps.put("s", tags={"mine": "yes"}, earlyTermination=policy, searchSpace=space, limits=limits)
+    tags, prefix = sweeps.shown("s")["tags"], "_aml_system_"
+    assert tags.pop("mine") == "yes"
+    assert {key.removeprefix(prefix): json.loads(value) for key, value in tags.items()} == {
+        "max_concurrent_jobs": 10,
+        "max_total_jobs": 1,
+        "max_duration_minutes": 1,
+        "policy_config": {
+            "name": "TruncationSelection",
+            "properties": {"delay_evaluation": 200, "evaluation_interval": 100, "truncation_percentage": 40},
+        },
+        "generator_config": {
+            "name": "RANDOM",
+            "parameter_space": space,
+            "properties": {"rule": "Random", "logbase": None, "seed": None},
+        },
+        "primary_metric_config": {"name": "accuracy", "goal": "maximize"},
+    }
+    assert tags[f"{prefix}primary_metric_config"] == '{"name":"accuracy","goal":"maximize"}'
+    assert sweeps.shown("s")["properties"]["runTemplate"] == "HyperDrive"
+    sweeps.put("plain", samplingAlgorithm={"samplingAlgorithmType": "Grid"}, searchSpace={"k": ["choice", ["a"]]})
+    shown = sweeps.shown("plain")["tags"]
+    assert shown[f"{prefix}policy_config"] == '{"name":"Default","properties":{}}'
+    assert json.loads(shown[f"{prefix}generator_config"])["properties"] == {}
+
+
 def test_a_trial_has_its_values_in_its_command(sweeps: Sweeps) -> None:
     sweeps.put("s")
     for number in (0, 1):
@@ -151,7 +187,6 @@ def test_a_trials_number_decides_its_values(space: dict[str, Any], number: int) 
         ({"searchSpace": {"lr": ["beta", [1]], "k": ["choice", [["a"]]]}}, "the distribution 'beta'"),
         ({"searchSpace": {"lr": ["uniform", [1]], "k": ["choice", [["a"]]]}}, "`uniform` has 2 numbers"),
         ({"searchSpace": {"lr": ["choice", [[]]], "k": ["choice", [["a"]]]}}, "nothing to choose from"),
-        ({"searchSpace": {"lr": ["choice", [[1]]]}}, "the search space has no 'k'"),
         ({"samplingAlgorithm": {"samplingAlgorithmType": "Grid"}}, "a grid takes `choice` only"),
         ({"samplingAlgorithm": {"samplingAlgorithmType": "Bayesian"}}, "samplingAlgorithm of type 'bayesian'"),
         ({"samplingAlgorithm": {"samplingAlgorithmType": "Bayesian"}}, "Use the type random, with the rule sobol"),
@@ -164,7 +199,7 @@ def test_a_trials_number_decides_its_values(space: dict[str, Any], number: int) 
         ({"limits": {"timeout": "soon"}}, "limits.timeout is not a duration"),
         ({"earlyTermination": {"policyType": "Guess"}}, "earlyTermination of type 'Guess'"),
         ({"earlyTermination": {"policyType": "TruncationSelection"}}, "from 1 to 99"),
-        ({"computeId": "elsewhere"}, "Unknown compute target"),
+        ({"computeId": "elsewhere"}, "search: Compute Not Found for run ID : s"),
     ],
 )
 def test_what_is_no_sweep_is_refused(sweeps: Sweeps, change: dict[str, Any], says: str) -> None:
@@ -172,6 +207,13 @@ def test_what_is_no_sweep_is_refused(sweeps: Sweeps, change: dict[str, Any], say
     assert answer.status in (400, 404, 501), answer.json
     assert says in answer.json["error"]["message"], answer.json
     assert sweeps.store.runs.get("s") is None
+
+
+def test_a_parameter_that_the_search_space_does_not_have_fails_the_sweep(sweeps: Sweeps) -> None:
+    assert sweeps.put("s", searchSpace={"lr": ["choice", [[1]]]}).status == 201
+    run = sweeps.store.runs.require("s")
+    assert (run.status, sweeps.begun()) == ("Failed", [])
+    assert "the search space has no 'k'" in str(run.error_message)
 
 
 def test_the_rule_sobol_spreads_the_values_evenly() -> None:
