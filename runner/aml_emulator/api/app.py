@@ -22,7 +22,6 @@ from aml_emulator.api import artifacts, login
 from aml_emulator.api import run_history as history
 from aml_emulator.api.arm import assets, computes, datastores, jobs, registries, registry_assets, workspaces
 from aml_emulator.api.errors import (
-    HistoryError,
     ServiceError,
     error_code,
     management_body,
@@ -89,7 +88,7 @@ class App:
             computes.routes(context, job_service),
             assets.routes(context),
             jobs.routes(context, job_service),
-            workspaces.missing_routes(context),
+            workspaces.empty_routes(),
             registries.routes(context),
             registry_assets.routes(context),
             history.routes(context),
@@ -211,7 +210,7 @@ class App:
         general = type(error).body is ServiceError.body
         ids = {"operation": uuid.uuid4().hex, "request": uuid.uuid4().hex[:16]}
         location = self._context.identity.location
-        if general and (isinstance(error, HistoryError) or host.endswith(SERVICE_SUFFIX)):
+        if general and host.endswith(SERVICE_SUFFIX):
             body = service_body(error, location=location, **ids)
         elif general and (host == MANAGEMENT_HOST or host.endswith(REGISTRY_SUFFIX)):
             body = management_body(error, location=location, details=error.details, **ids)

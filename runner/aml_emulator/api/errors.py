@@ -63,12 +63,11 @@ def history_error(code: str, message: str | None) -> dict[str, Any]:
 
 def service_body(error: ServiceError, *, location: str, operation: str, request: str) -> dict[str, Any]:
     """Return the body of an error as run history and the other services answer it."""
-    # A service behind Resource Manager leaves the format and the parameters open.
-    named = {} if isinstance(error, HistoryError) else {"messageFormat": error.message, "messageParameters": {}}
     return {
         "error": {
             **history_error(error.code, error.message),
-            **named,
+            "messageFormat": error.message,
+            "messageParameters": {},
             "innerError": _chain(error.inner),
             "debugInfo": None,
         },
@@ -143,10 +142,6 @@ class ServiceError(Exception):
         """Return the JSON body: ``{"error": {"code", "message", ...}}``."""
         error: dict[str, Any] = {"code": self.code, "message": self.message}
         return {"error": {**error, "innerError": _chain(self.inner)} if self.inner else error}
-
-
-class HistoryError(ServiceError):
-    """An error of a service that answers in run history's form under any host."""
 
 
 class MlflowError(ServiceError):

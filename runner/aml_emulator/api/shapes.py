@@ -26,6 +26,7 @@ def response_headers(status: int, *, seconds: float) -> dict[str, str]:
         "x-ms-correlation-request-id": request,
         "cache-control": "no-cache",
         "x-content-type-options": "nosniff",
+        "azureml-served-by-cluster": "local-azureml",
         "x-ms-response-type": "error" if status >= 400 else "standard",
         "x-request-time": f"{seconds:.3f}",
     }

@@ -55,12 +55,11 @@ def with_limits(
     """
     most = memory or machine * 7 // 8
     given: int = min(options.get("mem_limit") or node or most, most)
-    # Swap would let a job slow down the whole machine; without a word of the job it has none.
-    swap: int = options.get("memswap_limit", given)
     return {
         **options,
         "mem_limit": given,
-        "memswap_limit": most if swap == -1 else min(swap, most),
+        # No swap: it would let a job slow down the whole machine.
+        "memswap_limit": given,
         "pids_limit": min(options.get("pids_limit", processes), processes),
     }
 

@@ -1,8 +1,9 @@
 """Shapes of Azure's recorded answers, and the comparison of answers with them.
 
 The files are reduced from azure-ai-ml's own test recordings (Azure/azure-sdk-for-python,
-sdk/ml/azure-ai-ml/tests/recordings, up to June 2023) and promptflow's (microsoft/promptflow): of each exchange its method, its path
-with names for what differs, its status, and the kinds of the values of its answer. ``differences.json`` says what the
+sdk/ml/azure-ai-ml/tests/recordings, up to June 2023; ``2026.json`` from Azure/azure-sdk-assets) and promptflow's (microsoft/promptflow):
+of each exchange its method, its path with names for what differs, its status, and the kinds of the values of its answer. Of an
+operation's recordings the newest count. ``differences.json`` says what the
 local AzureML answers otherwise on purpose, by patterns of operations and of places in an answer.
 """
 
@@ -33,6 +34,12 @@ def differences() -> Mapping[str, Mapping[str, str]]:
     return found
 
 
+def every() -> list[dict[str, Any]]:
+    """Return all recordings, those of 2026 with their month."""
+    files = [path for path in sorted(FOLDER.glob("*.json")) if path.name != "differences.json"]
+    return [one for path in files for one in json.loads(path.read_text(encoding="utf-8"))]
+
+
 def unlike(answers: Iterable[Mapping[str, Any]]) -> tuple[dict[str, dict[str, str]], set[str]]:
     """Compare answers with the recorded ones to the same operation.
 
@@ -43,18 +50,20 @@ def unlike(answers: Iterable[Mapping[str, Any]]) -> tuple[dict[str, dict[str, st
         by operation, the places where an answer is like none that was recorded, each with what differs there; and the
         operations that were compared.
     """
-    files = [path for path in sorted(FOLDER.glob("*.json")) if path.name != "differences.json"]
-    recorded = [
-        (_pattern(one["path"]), one) for path in files for one in json.loads(path.read_text(encoding="utf-8"))
-    ]
+    newest: dict[tuple[str, str, int], list[Mapping[str, Any]]] = {}
+    for one in sorted(every(), key=lambda one: str(one.get("month", ""))):
+        known = newest.setdefault((one["method"], one["path"], one["status"]), [])
+        if known and known[0].get("month") != one.get("month"):
+            known.clear()
+        known.append(one)
+    recorded = [(_pattern(path), one) for (_, path, _), ones in newest.items() for one in ones]
     wrong: dict[str, dict[str, str]] = {}
     compared = set()
     for answer in answers:
         found: list[dict[str, str]] = []
         for pattern, one in recorded:
-            if (answer["method"], answer["status"]) == (one["method"], one["status"]) and pattern.fullmatch(
-                answer["path"]
-            ):
+            same = (answer["method"], answer["status"]) == (one["method"], one["status"])
+            if same and pattern.fullmatch(answer["path"]) and _job_type(one["answer"]) == _job_type(answer["body"]):
                 operation = f"{one['method']} {one['path']}"
                 found.append(
                     {
@@ -68,6 +77,12 @@ def unlike(answers: Iterable[Mapping[str, Any]]) -> tuple[dict[str, dict[str, st
             if best := min(found, key=len):
                 wrong[f"{operation} {answer['status']}"] = best
     return wrong, compared
+
+
+def _job_type(body: Any) -> str:
+    """Return the type of the job that a body shows, empty for another body."""
+    properties = body.get("properties") if isinstance(body, dict) else None
+    return str(properties.get("jobType") or "").lstrip("=") if isinstance(properties, dict) else ""
 
 
 def _pattern(path: str) -> re.Pattern[str]:

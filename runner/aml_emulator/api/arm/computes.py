@@ -240,6 +240,7 @@ class Computes:
                 "computeLocation": identity.location,
                 "provisioningState": "Succeeded",
                 "provisioningErrors": None,
+                "provisioningWarnings": None,
                 "createdOn": iso(compute.created),
                 "modifiedOn": iso(compute.modified),
                 "isAttachedCompute": False,

@@ -35,16 +35,27 @@ _UNSET: Final = dict.fromkeys(
         "identity",
         "limits",
         "notificationSetting",
+        "parentJobName",
         "secretsConfiguration",
     )
 )
 _COMMON: Final = ("componentId", "computeId", "identity", "notificationSetting")
 _COMPOSED: Final = {
     "pipeline": dict.fromkeys((*_COMMON, "jobs", "settings", "sourceJobId")),
-    "sweep": dict.fromkeys((*_COMMON, "earlyTermination", "limits", "queueSettings")),
+    "sweep": dict.fromkeys(
+        (
+            *_COMMON,
+            "componentConfiguration",
+            "earlyTermination",
+            "limits",
+            "queueSettings",
+            "resources",
+            "secretsConfiguration",
+        )
+    ),
 }
 _SERVICE: Final = {"port": None, "status": None, "errorMessage": None, "properties": None, "nodes": None}
-_OUTPUT: Final = {"description": None, "assetName": None, "assetVersion": None, "autoDeleteSetting": None}
+_OUTPUT: Final = dict.fromkeys(("description", "assetName", "assetVersion", "autoDeleteSetting", "pathOnCompute"))
 
 
 def job_view(context: Context, run: Run) -> dict[str, Any]:
@@ -116,6 +127,7 @@ def _resources(given: Mapping[str, Any]) -> dict[str, Any]:
         "maxInstanceCount": None,
         "properties": None,
         "dockerArgs": None,
+        "dockerArgsList": None,
         **given,
         "shmSize": given.get("shmSize") or SHM_SIZE,
     }

@@ -3,52 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Sequence
 from typing import Any, Final
 
-from aml_emulator.api.errors import HistoryError, ServiceError, resource_not_found
+from aml_emulator.api.errors import resource_not_found
 from aml_emulator.api.routing import Call, Route
-from aml_emulator.api.shapes import iso, page, resource
+from aml_emulator.api.shapes import PROVIDER, iso, page, resource
 from aml_emulator.context import Context
 from aml_emulator.domain.errors import NotSupportedError
 from aml_emulator.identity.identity import Identity
+from aml_emulator.schema import TEXT, Fields, ListOf
 
 KINDS: Final = ("schedules", "connections", "onlineEndpoints", "batchEndpoints")
 
 
-def missing_routes(context: Context) -> Sequence[Route]:
-    """Return the routes of lists and single resources."""
-    workspace = context.identity.workspace
-    found: list[Route] = []
-    for kind in KINDS:
-        found.append(Route("GET", f"{{WS}}/{kind}", _none))
-        found.append(Route("GET", f"{{WS}}/{kind}/{{name}}", _missing(kind, workspace)))
-    return found
-
-
-def _none(call: Call) -> dict[str, Any]:
-    """Return an empty list."""
-    return page(call, [], None)
-
-
-def _missing(kind: str, workspace: str) -> Callable[[Call], Any]:
-    def missing(call: Call) -> Any:
-        """Answer that there is none of this name."""
-        raise _error(kind, call.params["name"], workspace)
-
-    return missing
-
-
-def _error(kind: str, name: str, workspace: str) -> ServiceError:
-    """Return the error for a name, as recorded for its kind."""
-    if kind == "connections":
-        return HistoryError(
-            404, "UserError", f"Connection {name} can't be found in this workspace", inner=("NotFoundError",)
-        )
-    if kind == "schedules":
-        return ServiceError(404, "UserError", f"Resource Trigger {name} not found", inner=("NotFound",))
-    details = ({"code": "NoSuchEndpoint", "message": f"There is no endpoint with name: {name} in {workspace}"},)
-    return ServiceError(404, "NotFound", "The specified resource was not found.", details=details)
+def empty_routes() -> Sequence[Route]:
+    """Return the routes of lists that are always empty."""
+    return [Route("GET", f"{{WS}}/{kind}", lambda call: page(call, [], None)) for kind in KINDS]
 
 
 _GROUP: Final = "/subscriptions/{sub}/resourceGroups/{rg}"
@@ -125,6 +97,7 @@ def routes(context: Context) -> Sequence[Route]:
         Route("GET", f"/subscriptions/{{sub}}/{provider}", workspaces.list),
         Route("GET", f"{group}/{provider}", workspaces.list),
         Route("GET", group, workspaces.group),
+        Route("POST", f"{group}/providers/Microsoft.Resources/deployments/{{name}}/validate", workspaces.validate),
         Route("GET", f"{group}/providers/Microsoft.ContainerRegistry/registries/{{name}}", workspaces.registry),
         Route("GET", "/subscriptions/{sub}/providers/Microsoft.ContainerRegistry/registries", workspaces.registries),
         Route(
@@ -135,7 +108,13 @@ def routes(context: Context) -> Sequence[Route]:
     )
 
 
-_UNSET = dict.fromkeys(("imageBuildCompute", "linkedModelInventoryArmId", "sdkTelemetryAppInsightsKey"))
+_COMPONENTS: Final = "workspaces/components/versions"
+_DEPLOYMENT: Final = Fields(
+    {"properties": Fields({"template": Fields({"resources": ListOf(Fields({"type": TEXT, "name": TEXT}))})})}
+)
+_UNSET = dict.fromkeys(
+    ("imageBuildCompute", "linkedModelInventoryArmId", "sdkTelemetryAppInsightsKey", "serverlessComputeSettings")
+)
 
 
 class Workspaces:
@@ -237,6 +216,36 @@ class Workspaces:
             "properties": {"provisioningState": "Succeeded"},
         }
 
+    def validate(self, call: Call) -> dict[str, Any]:
+        """Accept components that are not created, as Azure does whatever their commands refer to.
+
+        Recorded in March 2026: component/e2etests, test_component_validate_via_schema.
+        """
+        identity, validated = self._context.identity, []
+        template = (call.json(_DEPLOYMENT).get("properties") or {}).get("template") or {}
+        for resource_ in template.get("resources") or []:
+            kind, names = str(resource_.get("type")), str(resource_.get("name")).split("/")
+            if kind.lower() != f"{PROVIDER}/{_COMPONENTS}".lower() or len(names) != 3:
+                raise NotSupportedError(f"validating a resource of the type '{kind}' (only {PROVIDER}/{_COMPONENTS})")
+            validated.append({"id": f"{identity.workspace_arm_id}/components/{names[1]}/versions/{names[2]}"})
+        types = [{"resourceType": _COMPONENTS, "locations": [identity.location]}]
+        return {
+            "id": f"{identity.resource_group_id}/providers/Microsoft.Resources/deployments/{call.params['name']}",
+            "name": call.params["name"],
+            "type": "Microsoft.Resources/deployments",
+            "properties": {
+                "parameters": {},
+                "mode": "Incremental",
+                "provisioningState": "Succeeded",
+                "timestamp": iso(self._context.clock()),
+                "duration": "PT0S",
+                "correlationId": str(uuid.uuid4()),
+                "providers": [{"namespace": PROVIDER, "resourceTypes": types}],
+                "dependencies": [],
+                "validatedResources": validated,
+            },
+        }
+
     def list(self, _call: Call) -> dict[str, Any]:
         """Return the workspaces."""
         return {"value": [self._view(identity) for identity in self._context.workspaces()]}
@@ -266,8 +275,19 @@ class Workspaces:
                     "isPrivateLinkEnabled": False,
                     "notebookPreparationError": None,
                 },
-                "sasGetterUri": "",
-                "managedNetwork": {"isolationMode": "Disabled", "outboundRules": {}, "status": None},
+                # Recorded in March 2026: component/e2etests, test_component_validate_via_schema.
+                "managedNetwork": {
+                    "changeableIsolationModes": ["AllowInternetOutbound", "AllowOnlyApprovedOutbound"],
+                    "isolationMode": "Disabled",
+                    "enableNetworkMonitor": False,
+                    "enableFirewallLog": False,
+                },
+                "networkAcls": {"defaultAction": "Allow", "bypass": "", "ipRules": [], "resourceAccessRules": []},
+                "ipAllowlist": [],
+                "allowRoleAssignmentOnRG": True,
+                "EnableSoftwareBillOfMaterials": False,
+                "systemDatastoresAuthMode": "accesskey",
+                "enableServiceSideCMKEncryption": False,
                 "creationTime": iso(self._started),
                 "softDeleteEnabled": False,
                 "privateLinkCount": 0,
@@ -284,7 +304,6 @@ class Workspaces:
                 "workspaceId": identity.workspace_id,
                 "publicNetworkAccess": "Enabled",
                 "tenantId": identity.tenant_id,
-                "allowPublicAccessWhenBehindVnet": False,
                 "v1LegacyMode": False,
                 "storageHnsEnabled": False,
                 "enableDataIsolation": False,

@@ -81,7 +81,7 @@ def check_compute(workspace: Workspace, job: Mapping[str, Any]) -> None:
     target = workspace.store.assets.compute(name)
     if target is None:
         why = ", on which serverless jobs run here" if serverless else ""
-        raise InvalidError(f"Unknown compute target '{name}'{why}.", reasons=("NotFound", "ComputeTargetNotFound"))
+        raise InvalidError(f"Unknown compute target '{name}'{why}.", reasons=("BadArgument", "UnknownTargetType"))
     nodes = instance_count(job)
     size = (job.get("resources") or {}).get("instanceType")
     if serverless and size:

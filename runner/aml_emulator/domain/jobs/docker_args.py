@@ -7,12 +7,10 @@ Arguments are those of https://docs.docker.com/reference/cli/docker/container/ru
 
 from __future__ import annotations
 
-import posixpath
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import Any, Final
 
 from aml_emulator.domain.errors import InvalidError, NotSupportedError
@@ -37,14 +35,11 @@ ULIMITS = frozenset(
 IPC_MODES: Final = ("none", "private", "shareable")
 """Not the machine's own: its /dev/shm is other processes' memory."""
 
-JOB_FILES: Final = PurePosixPath("/mnt/azureml")
-"""The folder of a job's own files, which a mount over it, or over a parent, would hide."""
-
 _SIZE = re.compile(r"([0-9]{1,15})([bkmg]?)b?", re.IGNORECASE)
 _UNITS = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 _SHORT = {"-e": "--env", "-m": "--memory", "-h": "--hostname"}
+_MOST_PIDS: Final = 2**22
 _VARIABLE = re.compile(r"[^=\x00-\x20]+")
-_CPUSET = re.compile(r"[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?){0,1000}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,18 +114,14 @@ class _Reader:
             "--cap-add": self._cap_add,
             "--cap-drop": lambda _name, value: self._list("cap_drop", value),
             "--cpus": self._cpus,
-            "--cpuset-cpus": self._cpuset,
             "--env": self._env,
             "--gpus": self._all_gpus,
             "--hostname": self._name,
             "--init": self._init,
             "--ipc": self._ipc,
             "--memory": lambda name, value: self._set("mem_limit", size_bytes(value, self._where(name))),
-            "--memory-swap": lambda name, value: self._set("memswap_limit", self._swap(name, value)),
-            "--oom-score-adj": lambda name, value: self._set("oom_score_adj", self._number(name, value, 0, 1000)),
-            "--pids-limit": lambda name, value: self._set("pids_limit", self._number(name, value, 1, 2**22)),
+            "--pids-limit": self._pids,
             "--shm-size": lambda name, value: self._set("shm_size", size_bytes(value, self._where(name))),
-            "--tmpfs": self._tmpfs,
             "--ulimit": self._ulimit,
         }
 
@@ -144,14 +135,11 @@ class _Reader:
     def _list(self, key: str, value: Any) -> None:
         self._host.setdefault(key, []).append(value)
 
-    def _number(self, name: str, value: str, low: int, high: int) -> int:
+    def _pids(self, name: str, value: str) -> None:
         number = whole(value)
-        if number is None or not low <= number <= high:
-            raise InvalidError(f"{self._where(name)} takes a whole number from {low} to {high}, not '{value}'")
-        return number
-
-    def _swap(self, name: str, value: str) -> int:
-        return -1 if value == "-1" else size_bytes(value, self._where(name))
+        if number is None or not 1 <= number <= _MOST_PIDS:
+            raise InvalidError(f"{self._where(name)} takes a whole number from 1 to {_MOST_PIDS}, not '{value}'")
+        self._set("pids_limit", number)
 
     def _cap_add(self, name: str, value: str) -> None:
         capability = value.upper().removeprefix("CAP_")
@@ -165,11 +153,6 @@ class _Reader:
         if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,9})?|\.[0-9]{1,9}", value) or float(value) <= 0:
             raise InvalidError(f"{self._where(name)} takes a number of processors, not '{value}'")
         self._set("nano_cpus", int(float(value) * 1e9))
-
-    def _cpuset(self, name: str, value: str) -> None:
-        if not _CPUSET.fullmatch(value):
-            raise InvalidError(f"{self._where(name)} takes processors such as '0-3,8', not '{value}'")
-        self._set("cpuset_cpus", value)
 
     def _env(self, name: str, value: str) -> None:
         variable, equals, text = value.partition("=")
@@ -199,13 +182,6 @@ class _Reader:
         if value not in IPC_MODES:
             raise NotSupportedError(f"resources.docker_args: '{name} {value}' (it has: {', '.join(IPC_MODES)})")
         self._set("ipc_mode", value)
-
-    def _tmpfs(self, name: str, value: str) -> None:
-        given, _, options = value.partition(":")
-        path = PurePosixPath("/", posixpath.normpath(given).lstrip("/"))
-        if not given.startswith("/") or path in (JOB_FILES, *JOB_FILES.parents) or JOB_FILES in path.parents:
-            raise InvalidError(f"{self._where(name)}: '{given}' cannot be the place of a tmpfs")
-        self._host.setdefault("tmpfs", {})[str(path)] = options
 
     def _ulimit(self, name: str, value: str) -> None:
         match = re.fullmatch(r"([a-z]+)=(-1|[0-9]{1,18})(?::(-1|[0-9]{1,18}))?", value)

@@ -127,6 +127,7 @@ class JobService:
         outputs = place_outputs(workspace, name, job)
         given |= {
             "_azureml.ComputeTargetType": "amlctrain",
+            "_azureml.ClusterName": compute_of(workspace, job),
             "ProcessInfoFile": "azureml-logs/process_info.json",
             "ProcessStatusFile": "azureml-logs/process_status.json",
         }

@@ -51,6 +51,41 @@ def test_answers_are_as_the_clients_declare_and_as_azure_gave_them(
         service.call("GET", f"{WS}/{kind}/thing/versions")
         service.call("GET", f"{WS}/{kind}/thing/versions/1")
         service.call("GET", f"{WS}/{kind}/thing/versions/2")
+    places = {"inputs": {"a": {"type": "number"}}, "outputs": {"b": {"type": "uri_folder"}}}
+    component = {"type": "command", "command": "true", "environment": "azureml:env:1", **places}
+    service.call("PUT", f"{WS}/components/thing/versions/1", {"properties": {"componentSpec": component}})
+    service.call("GET", f"{WS}/components/thing/versions/1")
+    service.call("GET", f"{WS}/models/unknown/versions")
+    for compute, name in (("local-cluster", "sweep"), ("nothing", "refused")):
+        sweep = {
+            "jobType": "Sweep",
+            "computeId": f"{WS}/computes/{compute}",
+            "trial": {"command": "true", "environmentId": service.environment()},
+            "searchSpace": {"lr": ["uniform", [0.1, 0.2]]},
+            "samplingAlgorithm": {"samplingAlgorithmType": "Random"},
+            "objective": {"goal": "Maximize", "primaryMetric": "accuracy"},
+            "limits": {
+                "jobLimitsType": "Sweep",
+                "timeout": "PT5M",
+                "maxTotalTrials": 2,
+                "maxConcurrentTrials": 2,
+                "trialTimeout": "PT1M",
+            },
+        }
+        service.call("PUT", f"{WS}/jobs/{name}", {"properties": sweep})
+    service.jobs.settle()
+    service.call("GET", f"{WS}/jobs/sweep")
+    group = f"/subscriptions/{IDENTITY.subscription_id}/resourcegroups/{IDENTITY.resource_group}"
+    template = {
+        "type": "Microsoft.MachineLearningServices/workspaces/components/versions",
+        "name": f"{IDENTITY.workspace}/azureml_anonymous/0.0.1",
+        "properties": {"componentSpec": component},
+    }
+    service.call(
+        "POST",
+        f"{group}/providers/Microsoft.Resources/deployments/{IDENTITY.workspace}/validate",
+        {"properties": {"template": {"resources": [template]}, "mode": "Incremental"}},
+    )
     cluster = {
         "location": "eastus",
         "properties": {"computeType": "AmlCompute", "properties": {"vmSize": "Standard_DS3_v2"}},
@@ -101,7 +136,7 @@ def test_answers_are_as_the_clients_declare_and_as_azure_gave_them(
         "POST", f"{WS}/codes/thing/versions/9/startPendingUpload", {"pendingUploadType": "TemporaryBlobReference"}
     )
     service.call("POST", f"{WS}/jobs/job1/cancel")
-    for path in ("components", "schedules", "schedules/x", "connections", "connections/x"):
+    for path in ("components", "schedules", "connections"):
         service.call("GET", f"{WS}/{path}")
     for path in ("datastores/with_key", "computes/more?underlyingResourceAction=Delete"):
         service.call("DELETE", f"{WS}/{path}")

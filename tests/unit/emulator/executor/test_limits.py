@@ -20,8 +20,7 @@ GIB = 2**30
         ({}, 4 * GIB, 2 * GIB, (2 * GIB, 2 * GIB, 100)),
         ({"mem_limit": GIB, "pids_limit": 9}, 4 * GIB, None, (GIB, GIB, 9)),
         ({"mem_limit": 8 * GIB}, 4 * GIB, None, (8 * GIB, 8 * GIB, 100)),
-        ({"mem_limit": 99 * GIB, "memswap_limit": -1, "pids_limit": 10**6}, None, None, (14 * GIB, 14 * GIB, 100)),
-        ({"mem_limit": GIB, "memswap_limit": 2 * GIB}, None, None, (GIB, 2 * GIB, 100)),
+        ({"mem_limit": 99 * GIB, "pids_limit": 10**6}, None, None, (14 * GIB, 14 * GIB, 100)),
     ],
 )
 def test_a_job_chooses_within_the_limits_of_its_node_and_machine(
