@@ -18,7 +18,6 @@ OF_MANAGEMENT: Final = frozenset(
         "AuthenticationFailed",
         "ExpiredAuthenticationToken",
         "InvalidAuthenticationToken",
-        "NoRegisteredProviderFound",
         "ResourceGroupNotFound",
         "ResourceNotFound",
         "SubscriptionNotFound",

@@ -171,7 +171,9 @@ def _place(spec: DatastoreSpec) -> dict[str, Any]:
 def _container(workspace: Workspace, spec: DatastoreSpec, known: Datastore | None) -> str:
     """Return the container of a datastore, after its place was checked."""
     if spec.kind in OTHER_KINDS:
-        raise NotSupportedError(f"datastores of type {spec.kind}; only {', '.join(DATASTORE_PLACES)}")
+        raise NotSupportedError(
+            f"datastores of type {spec.kind}: register {LAKE_DATASTORE} or {BLOB_DATASTORE} over a copy of the data"
+        )
     if spec.kind not in DATASTORE_PLACES:
         raise InvalidError(f"The datastoreType '{spec.kind}' is unknown.")
     if not spec.account:

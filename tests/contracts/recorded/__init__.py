@@ -50,7 +50,7 @@ def unlike(answers: Iterable[Mapping[str, Any]]) -> tuple[dict[str, dict[str, st
         by operation, the places where an answer is like none that was recorded, each with what differs there; and the
         operations that were compared.
     """
-    newest: dict[tuple[str, str, int], list[Mapping[str, Any]]] = {}
+    newest: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
     for one in sorted(every(), key=lambda one: str(one.get("month", ""))):
         known = newest.setdefault((one["method"], one["path"], one["status"]), [])
         if known and known[0].get("month") != one.get("month"):

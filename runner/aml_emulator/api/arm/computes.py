@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from aml_emulator.api.errors import ServiceError, resource_not_found
+from aml_emulator.api.errors import resource_not_found
 from aml_emulator.api.routing import Call, Reply, Route
 from aml_emulator.api.shapes import cut, iso, page, resource
 from aml_emulator.context import Context
@@ -135,14 +135,12 @@ class Computes:
 
     def sizes(self, call: Call) -> dict[str, Any]:
         """Return the sizes that clusters can have."""
-        self._check_location(call)
         found = [_size_view(size) for size in sizes().values()]
         # The version that azureml-core asks for had another word.
         return {"amlCompute" if call.query.get("api-version") == OF_V1 else "value": found}
 
-    def usages(self, call: Call) -> dict[str, Any]:
+    def usages(self, _call: Call) -> dict[str, Any]:
         """Return the vCPUs that nodes have now, and may have, by family of sizes."""
-        self._check_location(call)
         context = self._context
         used: Counter[str] = Counter()
         for compute in context.store.assets.computes():
@@ -177,15 +175,6 @@ class Computes:
             "limit": limit,
             "name": {"value": family, "localizedValue": title},
         }
-
-    def _check_location(self, call: Call) -> None:
-        if call.params["location"].lower() != self._context.identity.location:
-            raise ServiceError(
-                404,
-                "NoRegisteredProviderFound",
-                f"The local AzureML plays the region '{self._context.identity.location}' and no other:"
-                f" '{call.params['location']}'.",
-            )
 
     def status(self, call: Call) -> dict[str, Any]:
         """Return the state of an operation on a compute target: it has succeeded."""

@@ -91,7 +91,9 @@ def _check_resources(resources: Mapping[str, Any]) -> None:
     if resources.get("maxInstanceCount") not in (None, 1):
         raise NotSupportedError(f"resources.maxInstanceCount {resources['maxInstanceCount']} (only 1)")
     for name in resources.get("properties") or {}:
-        raise NotSupportedError(f"resources.properties.{name}")
+        # azure-ai-ml's form of `compute: local`.
+        local = "compute: local; name a cluster, such as local-cluster, whose jobs run on this machine as well"
+        raise NotSupportedError(local if name == "IsLocal" else f"resources.properties.{name}")
     options = docker_options(resources)
     if "shm_size" in options.host and shm_bytes({"resources": resources}) not in (None, options.host["shm_size"]):
         raise InvalidError("resources.shm_size and '--shm-size' of resources.docker_args say different things.")
@@ -100,11 +102,15 @@ def _check_resources(resources: Mapping[str, Any]) -> None:
 def _check_distribution(distribution: Mapping[str, Any], nodes: int) -> None:
     if not distribution:
         if nodes > 1:
-            raise NotSupportedError(f"resources.instanceCount {nodes} of a job without a distribution")
+            raise NotSupportedError(
+                f"resources.instanceCount {nodes} of a job without a distribution: give it one of the type pytorch, mpi or"
+                " tensorflow, or instance_count: 1"
+            )
         return
     kind = str(distribution.get("distributionType"))
     if kind not in ("PyTorch", "Mpi", "TensorFlow"):
-        raise NotSupportedError(f"distribution of type '{kind}' (only 'PyTorch', 'Mpi' and 'TensorFlow')")
+        remedy = "; a command that starts Ray itself runs on one node without a distribution" if kind == "Ray" else ""
+        raise NotSupportedError(f"distribution of type '{kind}' (only 'PyTorch', 'Mpi' and 'TensorFlow'){remedy}")
     for name, least in (("processCountPerInstance", 1), ("workerCount", 1), ("parameterServerCount", 0)):
         count = distribution.get(name)
         if count is not None and (not isinstance(count, int) or not least <= count <= MAX_PROCESSES):

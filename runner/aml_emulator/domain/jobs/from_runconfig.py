@@ -39,7 +39,9 @@ def check_runconfig(config: Mapping[str, Any]) -> None:
     if not target:
         raise InvalidError("The run configuration has no target.")
     if target in OWN_TARGETS:
-        raise NotSupportedError(f"the compute target '{target}' (only computes of the workspace)")
+        raise NotSupportedError(
+            f"the compute target '{target}'; name a cluster, such as local-cluster, whose jobs run on this machine"
+        )
     framework = str(config.get("framework") or "Python")
     if framework.lower() not in ("python", "pytorch", "tensorflow"):
         raise NotSupportedError(f"runs of the framework '{framework}'")

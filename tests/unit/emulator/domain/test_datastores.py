@@ -55,7 +55,7 @@ def test_blobs_of_another_account_are_a_reference(service: Service) -> None:
 @pytest.mark.parametrize(
     ("properties", "status", "words"),
     [
-        ({"datastoreType": "AzureDataLakeGen1"}, 501, "datastores of type AzureDataLakeGen1"),
+        ({"datastoreType": "AzureDataLakeGen1"}, 501, "AzureDataLakeGen1: register AzureDataLakeGen2 or"),
         ({"datastoreType": "AzureFile"}, 400, "The fileShareName ''"),
         ({"datastoreType": "AzureDataLakeGen2", "filesystem": "x--"}, 400, "The filesystem 'x--'"),
         ({"datastoreType": "AzureFile", "fileShareName": "abc", "accountName": ""}, 400, "has an accountName"),

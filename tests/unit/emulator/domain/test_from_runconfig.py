@@ -112,7 +112,7 @@ def test_what_azureml_would_refuse_too(given: dict[str, Any], words: str) -> Non
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"target": "amlcompute"}, "the compute target 'amlcompute'"),
+        ({"target": "amlcompute"}, "the compute target 'amlcompute'; name a cluster"),
         ({"framework": "PySpark"}, "runs of the framework 'PySpark'"),
         ({"communicator": "Horovod"}, "the communicator 'Horovod'"),
         ({"sourceDirectoryDataStore": "store"}, "'sourceDirectoryDataStore'"),
