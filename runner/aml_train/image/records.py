@@ -37,11 +37,11 @@ def record_tag(digest: str, key: str) -> str:
     return f"test-{digest.removeprefix('sha256:')[:40]}-{key[:40]}"
 
 
-def store_record(registry: Registry, repository: str, record: TestRecord) -> str:
-    """Write *record* into *repository*; return its manifest's digest."""
+def store_record(registry: Registry, repository: str, record: TestRecord) -> None:
+    """Write *record* into *repository*."""
     content = json.dumps(dataclasses.asdict(record), sort_keys=True).encode()
     tag = record_tag(record.digest, record.key)
-    return store_document(registry, repository, tag, media_type=RECORD_TYPE, content=content, subject=record.digest)
+    store_document(registry, repository, tag, media_type=RECORD_TYPE, content=content, subject=record.digest)
 
 
 def load_record(registry: Registry, repository: str, digest: str, key: str) -> TestRecord | None:

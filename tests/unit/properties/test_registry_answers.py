@@ -139,7 +139,7 @@ OPERATIONS: Mapping[str, Callable[[], object]] = {
     "put_tag": lambda: registry().put_tag("r", "t", IMAGE),
     "untag": lambda: acr().untag("r", "t"),
     "lock_tag": lambda: acr().lock_tag("r", "t"),
-    "unlock_tag": lambda: acr().unlock_tag("r", "t"),
+    "unlock_tag": lambda: acr().lock_tag("r", "t", locked=False),
     "delete_manifest": lambda: delete_manifest(acr(), "r", LISTED),
     "inventory of Azure's registry": lambda: [one.tags for one in read_entries(acr(), "r")],
     "has_blob": lambda: registry().has_blob("r", DIGEST),

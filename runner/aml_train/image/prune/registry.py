@@ -12,11 +12,11 @@ specification 1.1 has the deletion of a manifest by its digest.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 import requests
 
@@ -80,8 +80,6 @@ _HIDDEN: Final = (
     "Have everything listed again (az acr manifest update-metadata … --list-enabled true), or run the clean-up when no one "
     "deletes from the repository."
 )
-_Item = TypeVar("_Item")
-_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,13 +120,14 @@ def read_entries(registry: Registry, repository: str) -> tuple[Entry, ...]:
         subject = manifest.answer.optional_text("subject.digest")
         return index, replace(entries[index], children=children, subject=subject)
 
-    gone = set()
-    for index, entry in _parallel(read, unread):
-        if entry is None:
-            gone.add(index)
-        else:
-            entries[index] = entry
-    return tuple(entry for index, entry in enumerate(entries) if index not in gone)
+    known: dict[int, Entry | None] = dict(enumerate(entries))
+    with _threads() as pool:
+        known.update(pool.map(read, unread))
+    return tuple(entry for entry in known.values() if entry is not None)
+
+
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="prune")
 
 
 def _check_complete(
@@ -178,12 +177,6 @@ def _with_tags(entry: Entry, tags: Sequence[_Tag], repository_lock: str) -> Entr
 
 def _seconds(moment: datetime.datetime | None) -> float | None:
     return None if moment is None else moment.timestamp()
-
-
-def _parallel(work: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
-    """Yield the results of *work* in the order of *items*, up to the first failure."""
-    with ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="prune") as pool:
-        yield from pool.map(work, items)
 
 
 State = Literal["deleted", "gone", "left"]
@@ -241,12 +234,13 @@ def execute_prune(
     """
     outcomes: list[PruneOutcome] = []
     stays: set[tuple[str, str]] = set()
-    for batch in in_order(plan.delete):
-        for outcome in _parallel(partial(_outcome, registry, stays), batch):
-            if outcome.state == "left":
-                stays.add((outcome.deletion.entry.repository, outcome.deletion.entry.digest))
-            outcomes.append(outcome)
-            report(outcome)
+    with _threads() as pool:
+        for batch in in_order(plan.delete):
+            for outcome in pool.map(partial(_outcome, registry, stays), batch):
+                if outcome.state == "left":
+                    stays.add((outcome.deletion.entry.repository, outcome.deletion.entry.digest))
+                outcomes.append(outcome)
+                report(outcome)
     return PruneResult(outcomes=tuple(outcomes))
 
 
@@ -256,7 +250,7 @@ def _outcome(registry: Registry, stays: set[tuple[str, str]], deletion: Deletion
     if any((entry.repository, parent) in stays for parent in deletion.after):
         return PruneOutcome(deletion=deletion, state="left", why="the manifest that it belongs to stays")
     for tag in entry.own_locks:
-        if not registry.unlock_tag(entry.repository, tag):
+        if not registry.lock_tag(entry.repository, tag, locked=False):
             why = f"the tag {tag[:16]}… is locked, and this identity lacks registries/metadata/write"
             return PruneOutcome(deletion=deletion, state="left", why=why)
     try:

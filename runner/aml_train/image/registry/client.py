@@ -183,22 +183,15 @@ class Registry(RegistryHttp):
         """Whether this is an Azure Container Registry, whose tags can be locked."""
         return is_acr(self.host)
 
-    def lock_tag(self, repository: str, tag: str) -> bool:
-        """Have an Azure Container Registry lock *tag*; False if it does not let us.
+    def lock_tag(self, repository: str, tag: str, *, locked: bool = True) -> bool:
+        """Have an Azure Container Registry lock *tag*, or unlock it; False if it does not let us.
 
         Source: https://learn.microsoft.com/azure/container-registry/container-registry-image-lock.
         """
-        return self._change_tag(repository, tag, {"writeEnabled": False})
-
-    def unlock_tag(self, repository: str, tag: str) -> bool:
-        """Have an Azure Container Registry unlock *tag*; False if it does not let us."""
-        return self._change_tag(repository, tag, {"writeEnabled": True})
-
-    def _change_tag(self, repository: str, tag: str, attributes: Mapping[str, bool]) -> bool:
         url = f"{self.url}/acr/v1/{repository}/_tags/{tag}"
         scopes = scopes_of(repository, "metadata_write", "metadata_read")
         try:
-            response = self._request("PATCH", url, scopes, json=dict(attributes))
+            response = self._request("PATCH", url, scopes, json={"writeEnabled": not locked})
         except ImageError as error:
             logger.debug("%s:%s is not changed: %s", repository, tag, error)
             return False

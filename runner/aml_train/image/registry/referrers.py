@@ -10,8 +10,8 @@ Small documents of ours (test records, facts) are kept under a tag as well: late
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aml_train.core.answers import Answer
@@ -31,27 +31,12 @@ class Referrer:
     """A manifest that refers to an image, as a list of referrers shows it."""
 
     digest: str
-    size: int
-    media_type: str
     artifact_type: str
-    annotations: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def descriptor(self) -> dict[str, Any]:
-        """Its entry in a list of referrers."""
-        found: dict[str, Any] = {"mediaType": self.media_type, "digest": self.digest, "size": self.size}
-        found["artifactType"] = self.artifact_type
-        return found | ({"annotations": dict(self.annotations)} if self.annotations else {})
 
 
 def fallback_tag(digest: str) -> str:
     """Return the tag of the list of referrers in a registry without their interface."""
     return digest.replace(":", "-", 1)
-
-
-def subject_of(image: Manifest) -> dict[str, Any]:
-    """Return the descriptor by which a manifest refers to *image*."""
-    return {"mediaType": image.media_type, "digest": image.digest, "size": len(image.content)}
 
 
 def list_referrers(
@@ -68,95 +53,76 @@ def list_referrers(
     entries = registry.referrers(repository, digest)
     if entries is None:
         entries = _fallback_entries(registry, repository, digest)
-    found = (_referrer(entry, f"{registry.host}/{repository}@{digest}") for entry in entries)
+    place = f"{registry.host}/{repository}@{digest}"
+    found = [
+        Referrer(digest=_digest(one, place), artifact_type=one.optional_text("artifactType") or "") for one in entries
+    ]
     return tuple(one for one in found if artifact_type in (None, one.artifact_type))
 
 
 def attach_document(
     registry: Registry,
     repository: str,
-    image: Manifest,
+    image: Manifest | None,
     *,
     artifact_type: str,
     content: bytes,
     annotations: Mapping[str, str] | None = None,
+    tag: str | None = None,
 ) -> Referrer:
     """Keep *content* with *image*; return its manifest. A repetition changes nothing.
 
     Args:
+        image: what it is about; None if *repository* does not have it.
         artifact_type: the document's kind, by which it is found.
         annotations: short facts that lists of referrers show.
+        tag: another name than its digest.
 
     Raises:
         ImageError: the registry refuses.
     """
-    encoded = _manifest_of(registry, repository, image, artifact_type, content, annotations)
-    registry.put_manifest(repository, sha256_digest(encoded), encoded, OCI_MANIFEST)
-    return enter_referrer(registry, repository, encoded)
-
-
-def _manifest_of(
-    registry: Registry,
-    repository: str,
-    image: Manifest | None,
-    artifact_type: str,
-    content: bytes,
-    annotations: Mapping[str, str] | None = None,
-) -> bytes:
-    """Upload *content*; return the manifest of a document that is about *image*."""
     config = registry.upload_blob(repository, EMPTY)
     layer = registry.upload_blob(repository, content)
+    noted = {"annotations": dict(annotations)} if annotations else {}
     manifest: dict[str, Any] = {
         "schemaVersion": 2,
         "mediaType": OCI_MANIFEST,
         "artifactType": artifact_type,
         "config": {"mediaType": EMPTY_TYPE, "digest": config, "size": len(EMPTY)},
         "layers": [{"mediaType": artifact_type, "digest": layer, "size": len(content)}],
-        **({} if image is None else {"subject": subject_of(image)}),
-        **({"annotations": dict(annotations)} if annotations else {}),
+        **noted,
     }
-    return json.dumps(manifest, sort_keys=True).encode()
+    if image is not None:
+        manifest["subject"] = {"mediaType": image.media_type, "digest": image.digest, "size": len(image.content)}
+    encoded = json.dumps(manifest, sort_keys=True).encode()
+    digest = registry.put_manifest(repository, tag or sha256_digest(encoded), encoded, OCI_MANIFEST)
+    if image is not None and registry.referrers(repository, image.digest) is None:
+        entry = {"mediaType": OCI_MANIFEST, "digest": digest, "size": len(encoded), "artifactType": artifact_type}
+        _enter(registry, repository, image.digest, entry | noted)
+    return Referrer(digest=digest, artifact_type=artifact_type)
 
 
-def enter_referrer(registry: Registry, repository: str, content: bytes) -> Referrer:
-    """Have a stored manifest listed with its subject; return its entry.
+def _enter(registry: Registry, repository: str, subject: str, entry: Mapping[str, Any]) -> None:
+    """Write *entry* into the index under the fall-back tag of the image *subject*.
 
-    A registry with the interface lists it by itself. Otherwise the index under the fall-back tag gets an entry: it is
-    read again after it was written, because another client may have written it at the same time.
+    It is read again after it was written, because another client may have written it at the same time.
 
     Raises:
         ImageError: the registry refuses, or other clients replaced the index each time.
     """
-    manifest = Manifest(digest=sha256_digest(content), media_type=OCI_MANIFEST, content=content)
-    document, subject = manifest.answer, manifest.answer.text("subject.digest")
-    found = Referrer(
-        digest=manifest.digest,
-        size=len(content),
-        media_type=OCI_MANIFEST,
-        artifact_type=document.text("artifactType"),
-        annotations=document.texts("annotations"),
-    )
-    if registry.referrers(repository, subject) is not None:
-        return found
-    for _ in range(_ATTEMPTS):
-        entries = [entry.mapping() for entry in _fallback_entries(registry, repository, subject)]
-        if any(entry.get("digest") == found.digest for entry in entries):
-            return found
-        write_fallback(registry, repository, subject, [*entries, found.descriptor])
-    if any(one.digest == found.digest for one in list_referrers(registry, repository, subject)):
-        return found
+    for attempt in range(_ATTEMPTS + 1):
+        entries = [one.mapping() for one in _fallback_entries(registry, repository, subject)]
+        if any(one.get("digest") == entry["digest"] for one in entries):
+            return
+        if attempt < _ATTEMPTS:
+            index = {"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": [*entries, entry]}
+            content = json.dumps(index, sort_keys=True).encode()
+            registry.put_manifest(repository, fallback_tag(subject), content, OCI_INDEX)
     raise ImageError(
         f"the list of referrers {registry.host}/{repository}:{fallback_tag(subject)} was replaced by other clients "
         f"{_ATTEMPTS} times in a row",
         hint="Run again; what was stored is found by its digest.",
     )
-
-
-def write_fallback(registry: Registry, repository: str, subject: str, entries: Iterable[Mapping[str, Any]]) -> str:
-    """Write the index of a fall-back tag with *entries*; return its digest."""
-    index = {"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": [dict(entry) for entry in entries]}
-    content = json.dumps(index, sort_keys=True).encode()
-    return registry.put_manifest(repository, fallback_tag(subject), content, OCI_INDEX)
 
 
 def read_referrer(registry: Registry, repository: str, referrer: Referrer) -> bytes:
@@ -192,16 +158,6 @@ def _fallback_entries(registry: Registry, repository: str, digest: str) -> list[
     return list(index.answer.each("manifests"))
 
 
-def _referrer(entry: Answer, name: str) -> Referrer:
-    return Referrer(
-        digest=_digest(entry, name),
-        size=entry.whole("size") or 0,
-        media_type=entry.text("mediaType"),
-        artifact_type=entry.optional_text("artifactType") or "",
-        annotations=entry.texts("annotations"),
-    )
-
-
 def _digest(entry: Answer, name: str) -> str:
     digest = entry.text("digest")
     if not is_digest(digest):
@@ -214,21 +170,17 @@ _SUBJECT: Final = "org.aml-train.subject"
 
 def store_document(
     registry: Registry, repository: str, tag: str, *, media_type: str, content: bytes, subject: str
-) -> str:
-    """Write *content* into *repository* under *tag*; return its manifest's digest.
-
-    It is one of the image's referrers, too, if the image is in *repository*.
+) -> None:
+    """Write *content* into *repository* under *tag*; it is one of the image's referrers, too, if that is there.
 
     Args:
         media_type: what *content* is.
         subject: digest of the image that it is about.
     """
-    image = registry.get_manifest(repository, subject)
-    encoded = _manifest_of(registry, repository, image, media_type, content, annotations={_SUBJECT: subject})
-    digest = registry.put_manifest(repository, tag, encoded, OCI_MANIFEST)
-    if image is not None:
-        enter_referrer(registry, repository, encoded)
-    return digest
+    image, about = registry.get_manifest(repository, subject), {_SUBJECT: subject}
+    attach_document(
+        registry, repository, image, artifact_type=media_type, content=content, annotations=about, tag=tag
+    )
 
 
 def load_document(
