@@ -33,7 +33,10 @@ def run(command: str, folder: Path, variables: Mapping[str, object]) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(("name", "printed"), [("src_layout", "level 2.0"), ("flat_script", "3 rows")])
+@pytest.mark.parametrize(
+    ("name", "printed"),
+    [("src_layout", "level 2.0"), ("flat_script", "3 rows"), ("trainer_image", "sum 45"), ("beside", "saved")],
+)
 def test_the_job_finds_its_modules_and_files_in_the_snapshot(tmp_path: Path, name: str, printed: str) -> None:
     config = proposed(name, tmp_path)
     assert config.job.code is not None

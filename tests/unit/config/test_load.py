@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from aml_train.config.job.script import files_not_kept
+from aml_train.config.job.script import files_not_kept, logged_metrics
 from aml_train.config.load import load_config
 from aml_train.config.model import Config
 from aml_train.config.sections.image_packages import PipConfig
@@ -490,3 +490,20 @@ def test_files_that_code_writes_outside_outputs(tmp_path: Path, code: str, found
     (tmp_path / "train.py").write_text(code)
     (tmp_path / "test_train.py").write_text("joblib.dump(1, 'of-tests.joblib')")
     assert files_not_kept(tmp_path) == found
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("mlflow.log_metric('acc', 1)\nrun.log('loss', 2)\nself.run.log('f1', 3)", ["acc", "loss", "f1"]),
+        ("mlflow.log_metric(key='acc', value=1)\nmlflow.log_metrics({'a': 1, 'b': 2, **more})", ["acc", "a", "b"]),
+        ("scores = {'rmse': 1, 'mae': 2}\nfor name, value in scores.items():\n    mlflow.log_metric(name, value)", ["rmse", "mae"]),
+        ("for name in ('p', 'r'):\n    mlflow.log_metric(name, f(name))", ["p", "r"]),
+        ("for name, f in [('p', g), ('r', h)]:\n    mlflow.log_metric(name, f())", ["p", "r"]),
+        ("scores = {'auc': 1}\nmlflow.log_metrics(scores)", ["auc"]),
+        ("x = y\ny = x\nmlflow.log_metric(x, 1)\nmlflow.log_metric(f'{a}/b', 1)\nlogger.log('no', 1)", []),
+        ("mlflow.log_metric('acc' 1", []),
+    ],
+)  # fmt: skip
+def test_metrics_that_code_logs_by_literal_names(code: str, found: list[str]) -> None:
+    assert [name for name, _ in logged_metrics(code)] == found

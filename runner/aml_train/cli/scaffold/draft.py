@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import yaml
 
-from aml_train.cli.scaffold.project import Document, Project, TextFile, is_submitter
+from aml_train.cli.scaffold.project import Document, Project, TextFile, folder_of, is_submitter
 from aml_train.config.yaml.nodes import Mark
 
 Value = str | int | float | bool
@@ -102,6 +103,15 @@ class Draft:
     tests: Sequence[str]
     items: list[Item] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def home(self) -> str:
+        """The folder of the script that the command names, which the job's environment is nearest to; else that of its code."""
+        document = self.job.document
+        words = document.said("command").split() if document is not None else [self.job.path]
+        code = self.job.code if document is not None else "."
+        paths = (posixpath.normpath(posixpath.join(code, word)) for word in words)
+        return next((folder_of(path) for path in paths if path in self.project.files), self.job.code)
 
     @property
     def code(self) -> list[TextFile]:

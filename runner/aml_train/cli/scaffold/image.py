@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from aml_train.cli.scaffold.draft import Draft, Item
 from aml_train.cli.scaffold.project import Document, Project, TextFile, folder_of, nearness
@@ -66,15 +70,11 @@ def propose_image(draft: Draft) -> Item | None:
         items = _from_conda(draft, given.conda[1], given.conda[0], "the job's conda file")
     elif given.base is not None:
         items = [_base(draft), *_tracking(draft, "")]
-        _check_pytest(draft)
+        if missing := _missing_pytest(draft, ""):
+            items.insert(1, Item(key="pip", value=missing, why="the tests need it"))
     else:
         items = _from_files(draft)
     return Item(key="image", value=items) if items else None
-
-
-def _check_pytest(draft: Draft) -> None:
-    if draft.tests:
-        draft.notes.append("the tests need pytest in the image: check that it is installed")
 
 
 def _instead(draft: Draft) -> str:
@@ -104,7 +104,7 @@ def _from_files(draft: Draft) -> list[Item]:
         return _from_conda(draft, conda[0].path, mark, "the conda file nearest to the job's code")
     if requirements:
         return _from_requirements(draft, requirements[0])
-    packages = declared(project, job.code)
+    packages = declared(project, draft.home)
     if packages is not None:
         return _from_list(draft, packages[1], packages[0], "the project's dependencies" + _instead(draft))
     if dockerfiles:
@@ -126,7 +126,7 @@ def _near(draft: Draft, files: Sequence[_File]) -> list[_File]:
 
     Files next to other code are left out.
     """
-    code = "" if draft.job.code == "." else draft.job.code
+    code = draft.home.removeprefix(".")
 
     def of_others(folder: str) -> bool:
         if not folder or f"{code}/".startswith(f"{folder}/") or f"{folder}/".startswith(f"{code}/" if code else ""):
@@ -143,7 +143,11 @@ def _near(draft: Draft, files: Sequence[_File]) -> list[_File]:
 
 
 def _from_dockerfile(draft: Draft, path: str, context: str, mark: Mark, why: str) -> list[Item]:
-    _check_pytest(draft)
+    file = next((one for one in draft.project.dockerfiles if one.path == path), None)
+    text = "" if file is None else file.text
+    installed = [text, *(one.text for one in draft.project.requirements if one.name in text)]
+    if draft.tests and "pytest" not in "\n".join(installed):
+        draft.notes.append(f"{path}:1: the tests need pytest, which it does not install: add it there")
     items = [Item(key="file", value=path, why=why + _instead(draft), origin=mark)]
     if context != (folder_of(path) or "."):
         items.append(Item(key="context", value=context, origin=mark))
@@ -231,15 +235,44 @@ def _missing_pytest(draft: Draft, text: str) -> list[str]:
 
 
 def declared(project: Project, goal: str) -> tuple[Mark, tuple[str, ...]] | None:
-    """Return the dependencies of the nearest pyproject.toml that has any, and their place."""
+    """Return the dependencies of the nearest pyproject.toml or Pipfile that has any, and their place.
+
+    They have the versions of the lock file next to it, if there is one.
+    """
     for file in sorted(project.pyproject, key=lambda one: nearness(one.path, goal)):
         listed = file.declared("project", "dependencies")
         found = [str(one) for one in listed] if isinstance(listed, list) else []
-        found = found or list(_poetry(file.declared("tool", "poetry", "dependencies")))
+        poetry = file.declared("tool", "poetry", "dependencies") or file.declared("packages")
+        found = found or list(_poetry(poetry))
         if found:
-            place = file.first(r"^dependencies\s*=|^\[tool\.poetry\.dependencies\]")
-            return place[0] if place else Mark(file=file.path, line=1), tuple(found)
+            place = file.first(r"^dependencies\s*=|^\[(?:tool\.poetry\.dependencies|packages)\]")
+            locked = _locked([one for one in project.locks if one.folder == file.folder])
+            pinned = tuple(_pinned(one, locked) for one in found)
+            return place[0] if place else Mark(file=file.path, line=1), pinned
     return None
+
+
+def _locked(locks: Sequence[TextFile]) -> dict[str, str]:
+    """Return the version that lock files chose of each package, by normalised names; none of one that they have twice."""
+    listed = [
+        (one["name"], one["version"]) for file in locks for one in file.declared("package") or () if "version" in one
+    ]
+    for file in locks:
+        listed += [(name, one.get("version", "")[2:]) for name, one in (file.declared("default") or {}).items()]
+    names = Counter(canonicalize_name(name) for name, _ in listed)
+    return {name: version for given, version in listed if names[name := canonicalize_name(given)] == 1}
+
+
+def _pinned(requirement: str, locked: Mapping[str, str]) -> str:
+    """Return a requirement with its version of the lock file; unchanged if it has none that any index may have."""
+    try:
+        found = Requirement(requirement)
+        version = Version(locked[canonicalize_name(found.name)])
+    except (ValueError, KeyError):
+        return requirement
+    if found.url is None and version.local is None:
+        found.specifier = SpecifierSet(f"=={version}")
+    return str(found)
 
 
 def _poetry(listed: Any) -> Iterator[str]:
@@ -250,7 +283,8 @@ def _poetry(listed: Any) -> Iterator[str]:
         if name.lower() != "python" and isinstance(version, str) and not optional:
             specifier = _specifier(version.strip())
             exact = specifier[:1].isdigit()
-            yield name if specifier == "*" else f"{name}{'==' if exact else ''}{specifier}"
+            extras = f"[{','.join(given['extras'])}]" if isinstance(given, dict) and given.get("extras") else ""
+            yield name + extras + ("" if specifier == "*" else f"{'==' if exact else ''}{specifier}")
 
 
 def _specifier(text: str) -> str:
@@ -294,7 +328,7 @@ def _base(draft: Draft, conda: Document | None = None) -> Item:
         return Item(key="base", value=given.base[1], why="the image of the job's environment", origin=given.base[0])
     if document is not None and document.said("distribution", "type").lower() == "mpi":
         return Item(key="base", value=MPI_BASE, why="a guess: an image with mpirun, which Python's own lacks")
-    return choose_python(draft.project, draft.job.code, conda)
+    return choose_python(draft.project, draft.home, conda)
 
 
 PYTHONS: Final = ("3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
@@ -322,10 +356,13 @@ def choose_python(project: Project, goal: str, conda: Document | None = None) ->
         if found and found[1][1] in PYTHONS:
             return _python(found[1][1], "the project's Python", found[0])
     for file in near:
-        found = file.first(_RANGE) if file.path.endswith("pyproject.toml") else None
-        newest = newest_of(found[1][1]) if found else None
-        if found and newest:
-            return _python(newest, f"the newest Python of {found[1][1].strip()}", found[0])
+        pattern = _RANGE.replace("python)", "python_version)") if file.name == "Pipfile" else _RANGE
+        found = file.first(pattern) if file.name in ("Pipfile", "pyproject.toml") else None
+        locked = any(one.folder == file.folder for one in project.locks)
+        fit = python_of(found[1][1], oldest=locked) if found else None
+        if found and fit:
+            which = "oldest" if locked else "newest"
+            return _python(fit, f"the {which} Python of {found[1][1].strip()}", found[0])
     return _python("3.11", "a guess: nothing says which Python", None)
 
 
@@ -333,11 +370,12 @@ def _python(version: str, why: str, mark: Mark | None) -> Item:
     return Item(key="base", value=f"python:{version}-slim-bookworm", why=why, origin=mark)
 
 
-def newest_of(text: str) -> str | None:
+def python_of(text: str, *, oldest: bool = False) -> str | None:
     """Return the newest version that a range allows; None if none or not a range.
 
     Args:
         text: a specifier of PEP 440, or one of Poetry's with ``^`` or ``~``.
+        oldest: the oldest one instead: versions of a lock file may have no wheels for a newer one.
     """
     text = _specifier(text.strip())
     try:
@@ -347,4 +385,4 @@ def newest_of(text: str) -> str | None:
     except ValueError:
         return None
     usual = PYTHONS[: PYTHONS.index(NEWEST) + 1]
-    return next((one for one in reversed(fit) if one in usual), fit[0] if fit else None)
+    return next((one for one in reversed(fit) if one in usual and not oldest), fit[0] if fit else None)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ast
 import functools
+import json
 import os
+import posixpath
 import re
 import tomllib
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal
 
+from aml_train.config.job.script import parsed
 from aml_train.config.yaml.nodes import Faults, ListNode, MapNode, Mark, Node, ScalarNode, find, place
 from aml_train.config.yaml.source import MAX_BYTES, read_text
 from aml_train.config.yaml.tree import parse
@@ -43,7 +45,9 @@ _NAMES: Final = {
     "others": re.compile(r"\.python-version|setup\.cfg|pytest\.ini"),
     "requirements": re.compile(r"requirements[\w.-]*\.(txt|in)|[\w-]+[-_.]requirements\.txt"),
     "dockerfiles": re.compile(r"Dockerfile(\.[\w-]+)?|[\w-]+\.Dockerfile", re.IGNORECASE),
-    "pyproject": re.compile(r"pyproject\.toml"),
+    "pyproject": re.compile(r"pyproject\.toml|Pipfile"),
+    "locks": re.compile(r"(?:poetry|uv)\.lock|Pipfile\.lock"),
+    "notebooks": re.compile(r".*\.ipynb"),
     "testing": re.compile(r"test_\w+\.py|\w+_test\.py"),
     "scripts": re.compile(r".*\.py"),
 }
@@ -123,29 +127,24 @@ class TextFile:
         return self.path.rpartition("/")[2]
 
     def declared(self, *keys: str) -> Any:
-        """Return the value under *keys* of a TOML file; None if there is none, or it cannot be read."""
+        """Return the value under *keys* of a TOML or JSON file; None if there is none, or it cannot be read."""
         found: Any = self._toml
         for key in keys:
             found = found.get(key) if isinstance(found, dict) else None
         return found
 
     @functools.cached_property
-    def _toml(self) -> dict[str, Any]:
+    def _toml(self) -> Any:
         try:
-            return tomllib.loads(self.text)
-        except tomllib.TOMLDecodeError:
+            return json.loads(self.text) if self.text.lstrip().startswith("{") else tomllib.loads(self.text)
+        except (ValueError, RecursionError):
             # Other tools report it; here it is ignored.
             return {}
 
     @functools.cached_property
     def tree(self) -> ast.Module:
         """The syntax tree of Python code; an empty one if it is none of Python 3."""
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of the user's code, such as escapes that Python does not know
-                return ast.parse(self.text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return ast.Module(body=[], type_ignores=[])
+        return parsed(self.text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +156,9 @@ class Project:
         documents: YAML files of AzureML or conda.
         requirements: requirements files.
         dockerfiles: Dockerfiles.
-        pyproject: the pyproject.toml files.
+        pyproject: the pyproject.toml files, and Pipfiles.
+        locks: files with the versions that Poetry, uv or Pipenv chose.
+        notebooks: Jupyter's.
         tests: folders that hold tests, the outermost ones, with the files that define any.
         scripts: Python files, without tests.
         others: small files with a known name, such as ``.python-version``.
@@ -170,6 +171,8 @@ class Project:
     requirements: Sequence[TextFile] = ()
     dockerfiles: Sequence[TextFile] = ()
     pyproject: Sequence[TextFile] = ()
+    locks: Sequence[TextFile] = ()
+    notebooks: Sequence[TextFile] = ()
     tests: Mapping[str, Sequence[TextFile]] = field(default_factory=dict)
     scripts: Sequence[TextFile] = ()
     others: Sequence[TextFile] = ()
@@ -320,8 +323,28 @@ def unread(project: Project) -> Iterator[tuple[str, str]]:
         found = file.first(_SUBMITS) if is_submitter(file) else None
         if found is not None:
             yield file.path, f"{found[0].where}: {remedy}"
-    for path in sorted(one for one in project.files if one.endswith(".ipynb")):
-        yield path, f"{path}:1: a notebook, which is not read: export it with `jupyter nbconvert --to script`"
+    for notebook in project.notebooks:
+        cells = ["".join(cell.get("source", "")) for cell in notebook.declared("cells") or ()]
+        unwritten = [path for path in written_by(cells) if posixpath.join(notebook.folder, path) not in project.files]
+        what = "a notebook, which is not read: export it with `jupyter nbconvert --to script`"
+        if unwritten:
+            what = f"a cell writes {unwritten[0]}, and has not run: run the cell, or save its lines as that file"
+        yield notebook.path, f"{notebook.path}:1: {what}"
+    for path in sorted(one for one in project.files if one.lower().endswith(".r") and not project.scripts):
+        remedy = f"write a job.yml with `command: Rscript {path}`, and name an image with R in its `environment`"
+        yield path, f"{path}:1: a script in R, which is not read: {remedy}"
+
+
+def written_by(cells: Sequence[str]) -> Iterator[str]:
+    """Yield the files that cells of a notebook write; variables in their names are those of the notebook."""
+    code = "\n".join(cells)
+
+    def value(name: re.Match[str]) -> str:
+        found = re.search(rf"^{name[1]}\s*=\s*[\"']([^\"']+)", code, re.MULTILINE)
+        return found[1] if found else name[0]
+
+    for match in re.finditer(r"^%%writefile +(?:-a +)?(\S+\.py)$", code, re.MULTILINE):
+        yield posixpath.normpath(re.sub(r"\{(\w+)\}", value, match[1]))
 
 
 # Kinds of YAML files

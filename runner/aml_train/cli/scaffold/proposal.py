@@ -20,8 +20,8 @@ from aml_train.cli.scaffold.project import (
     nearness,
     unread,
 )
-from aml_train.cli.scaffold.scripts import imports_of, rank, script_of, training_scripts
-from aml_train.config.job.script import logged_metrics
+from aml_train.cli.scaffold.scripts import entry_points, imports_of, rank, script_of, training_scripts
+from aml_train.config.job.script import files_beside_outputs, logged_metrics
 from aml_train.config.yaml.nodes import MapNode, Mark
 
 MOST_METRICS: Final = 8
@@ -152,8 +152,8 @@ def _gate(draft: Draft) -> None:
     """Propose rules for the metrics that the code logs."""
     found: dict[str, Mark] = {}
     for file in draft.code:
-        for name, match in logged_metrics(file.text):
-            found.setdefault(name, file.mark(match))
+        for name, line in logged_metrics(file.text):
+            found.setdefault(name, Mark(file=file.path, line=line))
     if not found:
         draft.notes.append(
             "no metric was found in the code (mlflow.log_metric): with `gate`, metrics decide on the model"
@@ -168,7 +168,12 @@ def _gate(draft: Draft) -> None:
 
 
 def _model(draft: Draft) -> None:
-    """Propose a model: an output with a model's type, or a path that the code writes."""
+    """Propose a model: an output with a model's type, or a path that the code writes; note files that nobody gets."""
+    lost = [(file.path, *one) for file in draft.code for one in files_beside_outputs(file.text)]
+    for file, path, line in lost[:MOST_UNREAD]:
+        draft.notes.append(
+            f"{file}:{line}: {path} is lost when the job ends: write it into outputs/, as `outputs/{path}`"
+        )
     name = Item(key="name", value=re.sub(r"[^A-Za-z0-9._-]+", "-", draft.project.name).strip("-._") or "model")
     document = draft.job.document
     outputs = document.node("outputs") if document is not None else None
@@ -321,6 +326,8 @@ def _runconfig(document: Document) -> Candidate:
 def _scripts(project: Project) -> list[Candidate]:
     """Return the likeliest training script if one is, else all of them."""
     files = training_scripts(project)
+    if not files:
+        return list(entry_points(project))
     ranks = sorted(rank(file) for file in files)
     if len(files) < 2 or ranks[0] == ranks[1]:
         return [script_of(project, file) for file in files]

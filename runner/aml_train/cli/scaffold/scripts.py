@@ -68,10 +68,35 @@ def start_of(tree: ast.Module) -> int | None:
     return None
 
 
-def script_of(project: Project, file: TextFile, notes: tuple[str, ...] = ()) -> Candidate:
-    """Return a script as a job: the form of its command, its folder, its arguments."""
+def entry_points(project: Project) -> Iterator[Candidate]:
+    """Yield the commands that pyproject.toml gives a package's functions, as jobs; its folder is their code, as they may read its files."""
+    scripts = {file.path: file for file in project.scripts}
+    for file in project.pyproject:
+        for keys in (("project", "scripts"), ("tool", "poetry", "scripts")):
+            for name, target in (file.declared(*keys) or {}).items():
+                module, _, function = str(target).partition(":")
+                for root in ("src", ""):
+                    found = find_module(project, module, posixpath.join(file.folder, root))
+                    if found in scripts and function.isidentifier():
+                        command = f'python -c "from {module} import {function}; {function}()"'
+                        why = f"the command {name} of {file.path}"
+                        yield script_of(project, scripts[found], layout=(command, file.folder or ".", root, why))
+
+
+def script_of(
+    project: Project,
+    file: TextFile,
+    notes: tuple[str, ...] = (),
+    *,
+    layout: tuple[str, str, str, str] | None = None,
+) -> Candidate:
+    """Return a script as a job: the form of its command, its folder, its arguments.
+
+    Args:
+        layout: the command, the folder of the code, what of it has to be in PYTHONPATH, and the reason; found by default.
+    """
     reads = _reads(project, file)
-    command, code, python_path, why = _layout(project, file, reads)
+    command, code, python_path, why = layout or _layout(project, file, reads)
     command, required = _with_arguments(command, file)
     why = "fill in the words in capitals" if required else why
     cluster = "a guess: the name of your cluster; the target `local` needs none"

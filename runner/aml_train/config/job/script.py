@@ -9,7 +9,8 @@ import ast
 import os
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -30,16 +31,11 @@ _MOST_FILES: Final = 20_000
 _PYTEST_FLAGS: Final = re.compile(
     r"-[qvxsl]+|-r\w*|--(?:verbose|quiet|exitfirst|lf|ff|strict-\S+|cov|no-header|.+=.*)"
 )
-_LITERALS: Final = re.compile(
-    r"""\blog_metric\(\s*(?:key\s*=\s*)?["']([^"'{}]+)["']|\brun\.log\(\s*["']([^"'{}]+)["']"""
-)
-_OF_MAPPINGS: Final = re.compile(r"\blog_metrics\(\s*\{([^{}]*)\}")
 #: Calls that write the file of their first literal, as joblib.dump and DataFrame.to_csv do; and calls that keep a file.
 _WRITES: Final = re.compile(
     r"dump|save|save_\w+|savez|savefig|savetxt|to_(?:csv|parquet|pickle|json|feather|hdf)|write_model"
 )
 _KEEPS: Final = re.compile(r"log_(?:artifact|image|file)s?$|upload_(?:file|folder)$|copy\w*$|move$|rename$")
-_KEYS: Final = re.compile(r"""["']([^"'{}]+)["']\s*:""")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,21 +124,57 @@ def remark_metrics(tree: MapNode, code: Path | None, faults: Faults) -> None:
             faults.remark(entry.mark, f"the code logs no `{shown(metric)}`, but `{near}`: is that meant?")
 
 
-def logged_metrics(text: str) -> Iterator[tuple[str, re.Match[str]]]:
-    """Yield the metrics that code logs by literal names, with MLflow or with azureml-core, and where."""
-    for match in _LITERALS.finditer(text):
-        yield match[1] or match[2], match
-    for match in _OF_MAPPINGS.finditer(text):
-        for name in _KEYS.findall(match[1]):
-            yield name, match
+def parsed(text: str) -> ast.Module:
+    """Return the syntax tree of Python code; an empty one if it is none of Python 3."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the user's code, such as escapes that Python does not know
+            return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.Module(body=[], type_ignores=[])
+
+
+def logged_metrics(text: str) -> Iterator[tuple[str, int]]:
+    """Yield the metrics that code logs by literal names, with MLflow or with azureml-core, and the line.
+
+    The names may also be those of a dictionary or list in the same file, which the code logs in a loop.
+    """
+    values: dict[str, ast.expr] = {}
+    calls: list[ast.Call] = []
+    for node in ast.walk(parsed(text)):
+        if isinstance(node, ast.Assign):
+            values |= {target.id: node.value for target in node.targets if isinstance(target, ast.Name)}
+        elif isinstance(node, ast.For):
+            first = node.target.elts[0] if isinstance(node.target, ast.Tuple) else node.target
+            values |= {first.id: node.iter} if isinstance(first, ast.Name) else {}
+        elif isinstance(node, ast.Call) and (
+            called(node) in ("log_metric", "log_metrics") or ast.unparse(node.func).endswith("run.log")
+        ):
+            calls.append(node)
+    for call in sorted(calls, key=lambda one: one.lineno):
+        given = [*call.args, *(one.value for one in call.keywords if one.arg in ("key", "metrics"))][:1]
+        for name in dict.fromkeys(name for node in given for name in _names(node, values, 5)):
+            yield name, call.lineno
+
+
+def _names(node: ast.expr, values: Mapping[str, ast.expr], depth: int) -> Iterator[str]:
+    """Yield the names that an expression stands for, by the *values* of variables, followed *depth* times."""
+    match node:
+        case ast.Constant(value=str(name)):
+            yield name
+        case ast.Dict(keys=inner) | ast.List(elts=inner) | ast.Tuple(elts=inner):
+            for one in inner:
+                first = one.elts[0] if isinstance(one, ast.Tuple) and one.elts else one
+                yield from _names(first, values, depth) if first is not None else ()
+        case ast.Call(func=ast.Attribute(attr="items" | "keys", value=owner)):
+            yield from _names(owner, values, depth)
+        case ast.Name(id=name) if name in values and depth:
+            yield from _names(values[name], values, depth - 1)
 
 
 def files_beside_outputs(text: str) -> Iterator[tuple[str, int]]:
     """Yield the files that code writes outside ``outputs/`` by literal names, and the line; what it also logs or copies is kept."""
-    try:
-        calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
-    except (SyntaxError, ValueError, RecursionError):
-        return
+    calls = [node for node in ast.walk(parsed(text)) if isinstance(node, ast.Call)]
     if any(called(call) == "chdir" for call in calls):
         return
     kept = {name for call in calls if _KEEPS.match(called(call)) for name in _texts(call)}
@@ -216,10 +248,7 @@ def _missing(script: Path, given: Sequence[str]) -> list[Argument]:
     words = [word.removeprefix("$[[").removesuffix("]]") for word in given]
     if any("$" in word.replace("${{", "") for word in words):
         return []
-    try:
-        required = required_arguments(ast.parse(script.read_bytes()))
-    except (SyntaxError, ValueError, RecursionError):
-        return []
+    required = required_arguments(parsed(script.read_text("utf-8", "replace")))
     flags = [word.partition("=")[0] for word in words if word.startswith("-")]
     plain = any(not word.startswith("-") for word in words)
     return [

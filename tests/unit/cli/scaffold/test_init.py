@@ -129,7 +129,10 @@ VALID: Sequence[tuple[str, Sequence[str], dict[str, object], Sequence[str]]] = [
             "image": {"dockerfile": {"file": "docker/train.Dockerfile"}},
             "tests": {"command": "pytest -q train/tests"},
         },
-        ["aml/train.yml:5: the job's environment is built from it", "the tests need pytest in the image"],
+        [
+            "aml/train.yml:5: the job's environment is built from it",
+            "docker/train.Dockerfile:1: the tests need pytest, which it does not install: add it there",
+        ],
     ),
     (
         "runconfig",
@@ -259,6 +262,88 @@ VALID: Sequence[tuple[str, Sequence[str], dict[str, object], Sequence[str]]] = [
         ["azureml/pipeline.yml:1: its nodes keep their environments, in which no tests run"],
     ),
     ("sweep_only", (), {"job": "sweep.yml"}, ["the only sweep job here"]),
+    (
+        "poetry_package",
+        (),
+        {
+            "job": {
+                "command": 'python -c "from tides.train import main; main()"',
+                "code": ".",
+                "compute": "azureml:cpu-cluster",
+            },
+            "image": {
+                "base": "python:3.11-slim-bookworm",
+                "pip": ["numpy==1.26.4", "scikit-learn[tests]==1.5.2", "pytest"],
+                "azureml-mlflow": "latest",
+            },
+            "tests": {"command": "pytest -q tests", "env": {"PYTHONPATH": "/workspace"}},
+        },
+        [
+            "the command train of pyproject.toml",
+            "the oldest Python of ^3.11",
+            "#   rmse: < 0.1   # tides/train.py:17",
+            "#   mae: < 0.1   # tides/train.py:17",
+        ],
+    ),
+    (
+        "pipenv",
+        (),
+        {
+            "job": {"command": "python train.py", "code": ".", "compute": "azureml:cpu-cluster"},
+            "image": {"base": "python:3.12-slim-bookworm", "pip": ["numpy==2.1.3", "joblib==1.4.2"]},
+        },
+        ["Pipfile:6: the project's dependencies", "#   path: outputs/model.joblib   # train.py:6"],
+    ),
+    (
+        "hydra_app",
+        (),
+        {
+            "job": {"command": "python train.py", "code": ".", "compute": "azureml:cpu-cluster"},
+            "image": {"base": "python:3.11-slim-bookworm", "pip": "requirements.txt"},
+        },
+        [],
+    ),
+    (
+        "trainer_image",
+        (),
+        {
+            "job": {
+                "command": 'python -c "from trainer.task import main; main()"',
+                "code": ".",
+                "compute": "azureml:cpu-cluster",
+                "environment_variables": {"PYTHONPATH": "src"},
+            },
+            "image": {"base": "python:3.13-slim-bookworm", "pip": ["pyyaml>=6"]},
+        },
+        ["the command train of pyproject.toml"],
+    ),
+    (
+        "workbench",
+        ("--job", "jobs/price/job.yml"),
+        {
+            "job": "jobs/price/job.yml",
+            "image": {"base": "python:3.12-slim-bookworm", "conda": "jobs/price/environment.yml"},
+        },
+        ["jobs/price/environment.yml:4: the project's Python"],
+    ),
+    (
+        "beside",
+        (),
+        {
+            "job": {"command": "python train.py", "code": ".", "compute": "azureml:cpu-cluster"},
+            "image": {"base": "python:3.11-slim-bookworm"},
+        },
+        ["train.py:3: model.pkl is lost when the job ends: write it into outputs/, as `outputs/model.pkl`"],
+    ),
+    (
+        "required_argument",
+        (),
+        {
+            "job": {"command": "python train.py --data DATA", "code": ".", "compute": "azureml:cpu-cluster"},
+            "image": {"base": "python:3.11-slim-bookworm"},
+        },
+        ["train.py:4: the script requires --data: fill in DATA in the command"],
+    ),
 ]
 
 MISSING: Sequence[tuple[str, Sequence[str], Sequence[str]]] = [
@@ -279,6 +364,12 @@ MISSING: Sequence[tuple[str, Sequence[str], Sequence[str]]] = [
     ("sdk_v2", ("--job", "submit.py"), ["submit.py:3: it submits by an SDK of AzureML, and is not read"]),
     ("faulty_job", (), ["job.yml:2: the command refers to the input `rat`", "job.yml:5: `code` names `source`"]),
     ("bare_job", ("--job", "nothing.yml"), ["nothing.yml is no command job"]),
+    ("notebook_cells", (), ["tutorial.ipynb:1: a cell writes src/main.py, and has not run: run the cell"]),
+    (
+        "r_script",
+        (),
+        ["train.R:1: a script in R, which is not read: write a job.yml with `command: Rscript train.R`"],
+    ),
 ]
 
 
@@ -323,6 +414,32 @@ def test_otherwise_it_is_said_what_is_missing(
     for words in said:
         assert words in ran.err, words
     assert sorted(folder.rglob("*")) == before
+
+
+R_JOB = """\
+$schema: https://azuremlschemas.azureedge.net/latest/commandJob.schema.json
+command: Rscript train.R
+code: .
+environment: {image: rocker/r-ver:4.4}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "text"),
+    [
+        ("notebook_cells", "src/main.py", "import argparse\n\nprint('training')\n"),
+        ("r_script", "job.yml", R_JOB),
+        ("beside", "train.py", "import pickle\npickle.dump(1, open('outputs/model.pkl', 'wb'))\n"),
+    ],
+)
+def test_the_edit_that_is_asked_for_is_enough(tmp_path: Path, init: Init, name: str, file: str, text: str) -> None:
+    folder = project(tmp_path, name)
+    (folder / file).parent.mkdir(exist_ok=True)
+    (folder / file).write_text(text)
+    ran = init("-C", str(folder))
+    assert ran.code == 0, ran.err
+    assert planned(folder)
+    assert not re.search("has not run|in R|is lost", ran.err)
 
 
 def test_every_example_project_is_a_case() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aml_train.cli.scaffold.image import PYTHONS, choose_python, newest_of
+from aml_train.cli.scaffold.image import PYTHONS, choose_python, python_of
 from aml_train.cli.scaffold.project import scan
 
 FILES = [
@@ -49,10 +49,10 @@ def test_a_projects_python(tmp_path: Path, files: dict[str, str], version: str, 
         (f"<{'9' * 5000}", None),
     ],
 )
-def test_the_newest_of_a_range(text: str, version: str | None) -> None:
-    assert newest_of(text) == version
+def test_the_python_of_a_range(text: str, version: str | None) -> None:
+    assert python_of(text) == version
 
 
 @given(st.text(alphabet="0123456789.,<>=!~^* |post", max_size=30))
 def test_any_range_can_be_read(text: str) -> None:
-    assert newest_of(text) in (*PYTHONS, None)
+    assert python_of(text) in (*PYTHONS, None)

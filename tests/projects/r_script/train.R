@@ -1,0 +1,2 @@
+model <- lm(dist ~ speed, data = cars)
+saveRDS(model, "model.rds")
