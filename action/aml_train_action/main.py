@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from aml_train.core.masking import secret_variables
 from aml_train.pipeline.data import with_data
 from aml_train.pipeline.execute import run_prepared
-from aml_train.pipeline.plan import render_plan
+from aml_train.pipeline.plan_values import render_plan
 from aml_train.pipeline.prepare import prepare_run
 from aml_train.pipeline.resolve import BRANCH_VARIABLE, read_commit
 from aml_train.pipeline.result import RunOptions

@@ -23,8 +23,7 @@ from aml_train.core.masking import MASK, without_tokens
 from aml_train.core.streams import lasting_output, unmasked
 from aml_train.pipeline.data import with_data
 from aml_train.pipeline.execute import json_listener, run_prepared
-from aml_train.pipeline.plan import render_plan
-from aml_train.pipeline.plan_values import plan_facts
+from aml_train.pipeline.plan_values import plan_facts, render_plan
 from aml_train.pipeline.prepare import PreparedRun, prepare_run
 from aml_train.pipeline.run_files import own_output
 from aml_train.pipeline.target import Host

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 
 from aml_train.core import text as plain
 from aml_train.core.answers import json_number
@@ -113,5 +112,4 @@ def print_facts(facts: Mapping[str, Any], *, as_json: bool) -> None:
         print_result(facts)
         return
 
-    text = yaml.safe_dump(facts, sort_keys=False, allow_unicode=True, width=120)
-    click.echo(plain.printable_lines(text.rstrip("\n")))
+    click.echo(plain.printable_lines(plain.readable_yaml(dict(facts)).rstrip("\n")))

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import click
-import yaml
 
 from aml_train.cli.output import json_option, print_exactly, print_result
 from aml_train.cli.project import ProjectOptions, project_options
 from aml_train.config.document import json_schema
 from aml_train.core.errors import InvalidError
+from aml_train.core.text import readable_yaml
 from aml_train.image.project_files import check_files
 
 if TYPE_CHECKING:
@@ -97,19 +96,5 @@ def render_job(config: Config) -> str:
     if config.image is not None:
         remarks.append("It runs in the image of aml-train.yml, and names no environment.")
     document = {key: job.document[key] for key in _JOB_ORDER if key in job.document} | dict(job.document)
-    text = _dump_yaml({"$schema": _JOB_SCHEMA, "type": "command"} | document)
+    text = readable_yaml({"$schema": _JOB_SCHEMA, "type": "command"} | document)
     return "".join(f"# {remark}\n" for remark in remarks) + text
-
-
-def _dump_yaml(document: Mapping[str, object]) -> str:
-    """Return YAML in which text of several lines is a literal block."""
-
-    class Dumper(yaml.SafeDumper):
-        pass
-
-    def represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
-        style = "|" if "\n" in text and not any(line != line.rstrip() for line in text.split("\n")) else None
-        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-    Dumper.add_representer(str, represent_text)
-    return str(yaml.dump(document, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=1_000_000))

@@ -164,6 +164,20 @@ def yaml_text(value: object) -> str:
     return text
 
 
+def readable_yaml(value: object) -> str:
+    """Return *value* as YAML for people: text of several lines is a literal block."""
+
+    class Dumper(yaml.SafeDumper):
+        pass
+
+    def represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+        style = "|" if "\n" in text and not any(line != line.rstrip() for line in text.split("\n")) else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+    Dumper.add_representer(str, represent_text)
+    return str(yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=1_000_000))
+
+
 #: Escape sequences of foreign text could take the terminal over.
 _ESCAPES: Final = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|[\x00-\x08\x0b-\x1f\x7f-\x9f]"

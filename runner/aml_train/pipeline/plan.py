@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import copy
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from aml_train.config.job.model import JobNode, Place, mapping_at
+from aml_train.config.job.model import JobNode, mapping_at
 from aml_train.config.model import Config
 from aml_train.config.sections.image import ImageConfig
 from aml_train.config.sections.tests import TestsConfig
@@ -19,7 +18,6 @@ from aml_train.core.files import FileSet
 from aml_train.core.git import Origin
 from aml_train.core.release_tags import DEFAULT_TAGS, release_tags
 from aml_train.core.tags import TAG_BASE, TAG_RUN_URL, TAG_VERSION
-from aml_train.core.text import yaml_text
 from aml_train.core.trust import PROTECTED, Trust
 from aml_train.core.version import __version__
 from aml_train.image.inputs import BaseImage
@@ -28,12 +26,11 @@ from aml_train.jobs.cost import placement_of
 from aml_train.jobs.data import input_name
 from aml_train.jobs.setup import add_setup
 from aml_train.jobs.spec import JobTemplate, NodesImage, TargetNames, job_name, stem_of
-from aml_train.pipeline.plan_graph import graph_lines, job_document
+from aml_train.pipeline.plan_graph import job_document
 from aml_train.pipeline.project_name import ProjectName, folder_project
 from aml_train.pipeline.resolve import Commit, Resolved
 from aml_train.pipeline.run_files import secret_files
 
-_DIGEST_LATER = "@sha256:(known when the image is built)"
 _NAMED = 5
 """How many of several files a remark names."""
 
@@ -273,21 +270,6 @@ def _launcher(document: Mapping[str, Any]) -> str:
     return str((document.get("distribution") or {}).get("type") or "").lower()
 
 
-def _processes(document: Mapping[str, Any]) -> str | None:
-    """Return the numbers of nodes and processes, for people; None for one of each."""
-    nodes, launcher = placement_of(document).nodes, _launcher(document)
-    distribution = document.get("distribution") or {}
-    if not distribution:
-        return f"{nodes}" if nodes > 1 else None
-    if launcher == "tensorflow":
-        workers, servers = distribution.get("worker_count", nodes), distribution.get("parameter_server_count", 0)
-        return f"{nodes}, with {workers} workers and {servers} parameter servers in all ({launcher})"
-    if launcher not in ("pytorch", "mpi"):
-        return f"{nodes} ({launcher})"
-    each = distribution.get("process_count_per_instance", 1)
-    return f"{nodes}, with {each} process{'es' * (each != 1)} each: {nodes * each} in all ({launcher})"
-
-
 def _secrets(config: Config, resolved: Resolved) -> list[str]:
     """Return a remark on the files that are sent nowhere because they are secrets."""
     found = {
@@ -304,72 +286,3 @@ def _secrets(config: Config, resolved: Resolved) -> list[str]:
 
 def _named(found: Sequence[object]) -> str:
     return ", ".join(map(str, found[:_NAMED])) + (f" and {len(found) - _NAMED} more" if len(found) > _NAMED else "")
-
-
-def _short(environment: object) -> str:
-    return environment if isinstance(environment, str) else "(inline)"
-
-
-def render_plan(plan: Plan) -> str:
-    """Return the plan as text, with the Dockerfile and the job that it makes."""
-    parts = [f"target    {plan.names.target}: {plan.names.description}"]
-    parts.append(f"commit    {plan.commit or 'none: this is not a git repository'}")
-    parts.append(f"trust     {plan.trust}")
-    if plan.project is not None:
-        parts.append(f"project   {plan.project}  (named after {plan.project.source})")
-    document = copy.deepcopy(dict(plan.job.document))
-    if not plan.images:
-        parts.append(f"image     given by the job, not tested: {_short(plan.environment)}")
-        parts.append("tests     none")
-    for one in plan.images:
-        places = [node.place for node in one.nodes] if one.spec.name else plan.job.places
-        parts += _render_image(plan, one, places, document)
-    if plan.config.target.cluster is not None:
-        cluster = plan.config.target.cluster
-        parts.append(
-            f"compute   {cluster.name}: {cluster.size}, {cluster.min_nodes} to {cluster.max_nodes} nodes, {cluster.tier};"
-            f" made where it is missing, {'changed' if cluster.update else 'not changed'} where it is there"
-        )
-    if plan.job.nodes:
-        parts.append(f"graph     {len(plan.job.nodes)} node{'s' * (len(plan.job.nodes) != 1)}")
-        titles = {spec.name: f"{spec.repository}{_DIGEST_LATER}" for spec in (one.spec for one in plan.images)}
-        parts.append(_indent("\n".join(graph_lines(plan.job.nodes, plan.image_of_nodes, lambda name: titles[name]))))
-    processes = _processes(document)
-    if processes is not None:
-        parts.append(f"nodes     {processes}")
-    parts += [f"data      {name}: {found}" for name, found in plan.shown_data.items()]
-    name = f"{plan.name or f'{plan.job.stem}-(hash)'}-(attempt)"
-    parts.append(f"job       {name}" + ("" if plan.job.runconfig is None else "  (a run of the SDK v1)"))
-    parts.append(_indent(yaml_text(document)))
-    rules = [f"{rule.metric} {rule.rule.text}" for rule in plan.config.gate]
-    parts.append("gate      " + ("; ".join(rules) if rules else "none: the job only has to complete"))
-    if plan.config.model:
-        stage = f", in the stage {plan.config.model.stage}" if plan.config.model.stage else ""
-        parts.append(
-            f"model     {plan.config.model.name} ({plan.config.model.type}) from {plan.config.model.output or plan.config.model.path}{stage}"
-        )
-    else:
-        parts.append("model     none is registered")
-    parts += [f"note      {notice}" for notice in plan.notices]
-    return "\n".join(parts)
-
-
-def _render_image(plan: Plan, image: PlannedImage, places: Iterable[Place], document: dict[str, Any]) -> list[str]:
-    """Return the lines of an image and its tests; put it into the job's *document*."""
-    spec, tests = image.spec, image.tests
-    repository = f"{plan.names.registry_for_jobs}/{spec.repository}"
-    for place in places:
-        mapping_at(document, place)["environment"] = {"image": f"{repository}{_DIGEST_LATER}"}
-    name, shown = (f"  {spec.name}" if spec.name else ""), "none"
-    if tests is not None:
-        shown = f"{tests.command}  ({len(tests.files.entries)} files, at most {tests.timeout:g} s)"
-    return [
-        f"image     {repository}:{spec.address_tag}  ({spec.platform}){name}",
-        f"  base    {spec.base.reference.familiar}  {spec.base.identity}",
-        _indent(spec.dockerfile),
-        f"tests     {shown}",
-    ]
-
-
-def _indent(text: str) -> str:
-    return "\n".join(f"    {line}" if line else "" for line in text.rstrip("\n").split("\n"))

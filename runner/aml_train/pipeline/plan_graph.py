@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from aml_train.config.job.model import JobNode, inner_mappings, mapping_at
@@ -86,43 +86,23 @@ def _drop_environment(document: dict[str, Any], node: JobNode) -> bool:
     return found is not None or around is not None
 
 
-def graph_lines(nodes: Sequence[JobNode], images: Mapping[str, str], title: Callable[[str], str]) -> list[str]:
-    """Return a graph as lines for people: each node, its needs and its image.
+def graph_nodes(nodes: Sequence[JobNode], images: Mapping[str, str]) -> tuple[GraphNode, ...]:
+    """Return the nodes of a pipeline with what each runs in; none for another job.
 
     Args:
         nodes: all nodes.
         images: the image of each node that runs in one, by its name.
-        title: returns an image as people read it.
-    """
-    width = max((len(node.name or "trial") for node in nodes), default=0)
-    lines = []
-    for node in nodes:
-        needs = f"after {', '.join(node.needs)}" if node.needs else ""
-        lines.append(f"{(node.name or 'trial').ljust(width)}  {_runs_in(node, images, title)}  {needs}".rstrip())
-    return lines
-
-
-def graph_nodes(nodes: Sequence[JobNode], images: Mapping[str, str]) -> tuple[GraphNode, ...]:
-    """Return the nodes of a pipeline for listeners; none for another job.
-
-    Args:
-        nodes: all nodes.
-        images: as of :func:`graph_lines`.
     """
     return tuple(
-        GraphNode(name=node.name, needs=node.needs, environment=_runs_in(node, images, _named_image))
+        GraphNode(name=node.name, needs=node.needs, environment=_environment(node, images))
         for node in nodes
         if node.name
     )
 
 
-def _named_image(name: str) -> str:
-    return f"image {name}".rstrip()
-
-
-def _runs_in(node: JobNode, images: Mapping[str, str], title: Callable[[str], str]) -> str:
+def _environment(node: JobNode, images: Mapping[str, str]) -> str:
     if node.name in images:
-        return title(images[node.name])
+        return f"image {images[node.name]}".rstrip()
     if node.kind == "other":
         return "unchecked"
     given = node.component or node.environment

@@ -1,11 +1,14 @@
-"""The plan of a run as plain values, for JSON. Pure."""
+"""The plan of a run as plain values: as JSON, and as YAML for people. Pure."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from aml_train.config.job.model import mapping_at
+from aml_train.core.text import readable_yaml
 from aml_train.image.spec import ImageSpec, TestSpec
 from aml_train.pipeline.plan import Plan
 from aml_train.pipeline.plan_graph import graph_nodes
@@ -19,6 +22,7 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
     return {
         "target": {"name": plan.names.target, "description": plan.names.description},
         "commit": None if plan.commit is None else str(plan.commit),
+        "project": None if plan.project is None else {"name": str(plan.project), "source": plan.project.source},
         "trust": {"protected": plan.trust.protected, "group": plan.trust.group},
         "image": None if plan.image is None else _image(plan, plan.image),
         "tests": _tests(plan.tests),
@@ -39,6 +43,34 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
     }
 
 
+def render_plan(plan: Plan) -> str:
+    """Return the plan as YAML, with the Dockerfile and the job that it makes."""
+    given = plan.environment if isinstance(plan.environment, str) else "(inline)"
+    shown = {
+        **plan_facts(plan),
+        "trust": str(plan.trust),
+        "gate": [f"{rule.metric} {rule.rule.text}  ({rule.where})" for rule in plan.config.gate]
+        or "none: the job only has to complete",
+    }
+    shown["image"] = shown["image"] or f"given by the job, not tested: {given}"
+    shown["tests"] = shown["tests"] or "none"
+    shown["model"] = shown["model"] or "none is registered"
+    return readable_yaml(_known(shown)).rstrip("\n")
+
+
+def _known(value: Any) -> Any:
+    """Return *value* as YAML has it, without what is empty."""
+    match value:
+        case Mapping():
+            return {str(key): _known(one) for key, one in value.items() if one not in (None, "", (), [], {})}
+        case list() | tuple():
+            return [_known(one) for one in value]
+        case bool() | int() | float():
+            return value
+        case _:
+            return str(value)
+
+
 def _image(plan: Plan, spec: ImageSpec) -> dict[str, Any]:
     """Return an image that is built."""
     return {
@@ -57,12 +89,16 @@ def _tests(tests: TestSpec | None) -> dict[str, Any] | None:
 
 
 def _job(plan: Plan) -> dict[str, Any]:
-    code = plan.job.code
+    code, document = plan.job.code, copy.deepcopy(dict(plan.job.document))
+    for one in plan.images:
+        image = f"{plan.names.registry_for_jobs}/{one.spec.repository}@sha256:(known when the image is built)"
+        for place in [node.place for node in one.nodes] if one.spec.name else plan.job.places:
+            mapping_at(document, place)["environment"] = {"image": image}
     return {
         "name": plan.name or plan.job.stem,
         "data": plan.shown_data,
         "sdk": "v2" if plan.job.runconfig is None else "v1",
-        "document": copy.deepcopy(dict(plan.job.document)),
+        "document": document,
         "code": None if code is None else {"files": len(code.entries), "bytes": code.size},
         **({"nodes": _nodes(plan)} if plan.job.nodes else {}),
     }

@@ -24,7 +24,8 @@ from aml_train.jobs.code import unfetched
 from aml_train.jobs.spec import TargetNames
 from aml_train.local.settings import EmulatorSettings
 from aml_train.local.target import local_names
-from aml_train.pipeline.plan import Plan, make_plan, render_plan
+from aml_train.pipeline.plan import Plan, make_plan
+from aml_train.pipeline.plan_values import render_plan
 from aml_train.pipeline.resolve import (
     BRANCH_VARIABLE,
     RUN_URL_VARIABLE,

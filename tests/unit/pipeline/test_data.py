@@ -13,7 +13,8 @@ from aml_train.core.events import Notice
 from aml_train.core.tags import TAG_DATA_CHANGED, TAG_DATA_IDENTITY
 from aml_train.jobs.data import recorded_data
 from aml_train.jobs.states import JobStatus as S
-from aml_train.pipeline.plan import Plan, render_plan
+from aml_train.pipeline.plan import Plan
+from aml_train.pipeline.plan_values import render_plan
 from aml_train.testing.memory import MemoryJob, MemoryService, Training
 from tests.unit.pipeline.test_run import make_plan, run
 
@@ -162,4 +163,4 @@ def test_data_that_nobody_can_list_may_fail_the_run() -> None:
 def test_the_plan_shows_what_the_data_are() -> None:
     plan = plan_of()
     job = replace(plan.job, local_digests={"inputs.local": "ab" * 32})
-    assert "data      local: on this machine, abababababababab\n" in render_plan(replace(plan, job=job, images=()))
+    assert "    local: on this machine, abababababababab\n" in render_plan(replace(plan, job=job, images=()))

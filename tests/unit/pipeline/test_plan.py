@@ -11,7 +11,8 @@ from aml_train.core.trust import PROTECTED, Trust, proposal
 from aml_train.image.inputs import BaseImage
 from aml_train.image.spec import Release
 from aml_train.jobs.spec import TargetNames, fingerprint
-from aml_train.pipeline.plan import Plan, make_plan, render_plan
+from aml_train.pipeline.plan import Plan, make_plan
+from aml_train.pipeline.plan_values import render_plan
 from aml_train.pipeline.resolve import Commit, Surroundings, read_trust, resolve
 from tests.support.base_lookup import Bases
 from tests.unit.pipeline.test_run import TESTED
@@ -58,9 +59,9 @@ def test_our_image_replaces_the_environment_and_the_plan_says_so(tmp_path: Path)
     assert any("replaces the job's own environment azureml:sklearn:1" in notice for notice in plan.notices)
     assert any("local-cluster instead of azureml:gpu" in notice for notice in plan.notices)
     text = render_plan(plan)
-    for part in (f"FROM python@{DIGEST}", "git", f"r.azurecr.io/{plan.image.repository}", "tests     pytest"):
+    for part in (f"FROM python@{DIGEST}", "git", f"r.azurecr.io/{plan.image.repository}", "command: pytest"):
         assert part in text
-    assert "azureml:sklearn:1" not in text.split("job  ")[1].split("gate  ")[0]
+    assert "azureml:sklearn:1" not in text.split("\njob:\n")[1].split("\ngate: ")[0]
 
 
 def test_the_commit_is_a_tag_and_never_in_the_image(tmp_path: Path) -> None:
@@ -113,7 +114,7 @@ def test_a_proposal_gets_the_tag_of_its_pull_request_alone(
     assert (plan.image.release.tags, plan.tests.group) == (tags, trust.group)
     assert f"The image does not get `{{branch}}`, `latest` of `image.tags`: {told}." in plan.notices
     assert plan.image.repository.endswith("-proposals")
-    assert f"trust     a proposal, {trust.group}\n" in render_plan(plan)
+    assert f"\ntrust: a proposal, {trust.group}\n" in render_plan(plan)
 
 
 @pytest.mark.parametrize(
@@ -175,31 +176,6 @@ def test_the_checks_know_what_the_configuration_allows_and_whether_there_are_sev
     mpi = plan_of(tmp_path).image
     assert mpi is not None
     assert mpi.checks.mpi
-
-
-@pytest.mark.parametrize(
-    ("more", "line"),
-    [
-        ("", None),
-        ("resources: {instance_count: 2}", "2"),
-        (
-            "resources: {instance_count: 2}\ndistribution: {type: mpi, process_count_per_instance: 4}",
-            "2, with 4 processes each: 8 in all (mpi)",
-        ),
-        ("distribution: {type: PyTorch}", "1, with 1 process each: 1 in all (pytorch)"),
-        (
-            "resources: {instance_count: 3}\ndistribution: {type: tensorflow, worker_count: 2, parameter_server_count: 1}",
-            "3, with 2 workers and 1 parameter servers in all (tensorflow)",
-        ),
-        ("resources: {instance_count: 2}\ndistribution: {type: ray}", "2 (ray)"),
-    ],
-)
-def test_the_plan_says_how_many_processes_run_on_how_many_nodes(tmp_path: Path, more: str, line: str | None) -> None:
-    project(tmp_path, "job: job.yml\n")
-    job = tmp_path / "job.yml"
-    job.write_text(f"{job.read_text()}{more}\n")
-    found = [one for one in render_plan(plan_of(tmp_path)).splitlines() if one.startswith("nodes ")]
-    assert found == ([f"nodes     {line}"] if line else [])
 
 
 @pytest.mark.parametrize("path", ["rows.csv", "file:rows.csv", "file:{folder}/rows.csv", "file://{folder}/rows.csv"])

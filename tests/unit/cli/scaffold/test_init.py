@@ -21,7 +21,8 @@ from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
 from aml_train.image.inputs import BaseImage
 from aml_train.jobs.spec import TargetNames
-from aml_train.pipeline.plan import make_plan, render_plan
+from aml_train.pipeline.plan import make_plan
+from aml_train.pipeline.plan_values import render_plan
 from aml_train.pipeline.resolve import Surroundings, resolve
 from tests.support.base_lookup import Bases
 
