@@ -58,6 +58,11 @@ class ReproductionPlan:
         """The parts that are not there any more, or are something else, and why."""
         return self.lineage.broken
 
+    def require(self) -> None:
+        """Raise GateFailedError if a part of the lineage is gone."""
+        if self.gone:
+            raise GateFailedError(f"{self.name} cannot be trained again: {'; '.join(self.gone)}")
+
     def facts(self) -> dict[str, Any]:
         """Return it as plain values, for JSON."""
         return {
@@ -130,7 +135,7 @@ class Reproducer:
             CancelledError: it was cancelled.
             ServiceError: the service refuses or does not answer.
         """
-        require(plan)
+        plan.require()
         name = f"{plan.job.name[:_LONGEST_NAME]}-again-{secrets.token_hex(3)}"
         original = self._read(plan.job.name, plan.model)
         self._train(plan.job.name, name, compute)
@@ -159,12 +164,6 @@ class Reproducer:
             raise live.interrupt(cancel=True) from None
         if failure is not None:
             raise failure
-
-
-def require(plan: ReproductionPlan) -> None:
-    """Raise GateFailedError if a part of the lineage is gone."""
-    if plan.gone:
-        raise GateFailedError(f"{plan.name} cannot be trained again: {'; '.join(plan.gone)}")
 
 
 def place_of(model: ModelView, job: str) -> str:

@@ -7,7 +7,6 @@ import click
 from aml_train.cli.options import model_address, place_of
 from aml_train.cli.output import json_option, print_lines, print_result
 from aml_train.cli.project import ProjectOptions, target_options
-from aml_train.core.errors import GateFailedError
 from aml_train.models.lineage import render_lineage
 from aml_train.reproduce import failed_reproduction, open_reproducer
 
@@ -51,9 +50,7 @@ def reproduce(
     if plan_only:
         if as_json:
             print_result(plan.facts())
-        if plan.gone:
-            gone = f"{len(plan.gone)} parts of its lineage are gone"
-            raise GateFailedError(f"{plan.name} cannot be trained again: {gone}")
+        plan.require()
         return
     found = reproducer.repeat(plan, tolerance=tolerance, compute=compute)
     if as_json:

@@ -236,12 +236,7 @@ def temporary(make: Callable[[], A], end: Callable[[A], object]) -> Iterator[A]:
 
 
 def run_parallel(
-    main: Callable[[CancelToken], A],
-    aside: Callable[[CancelToken], B],
-    *,
-    name: str,
-    ended: str,
-    token: CancelToken | None = None,
+    main: Callable[[CancelToken], A], aside: Callable[[CancelToken], B], *, name: str, ended: str
 ) -> tuple[A, B]:
     """Run *main* in this thread and *aside* in another; return their results.
 
@@ -253,19 +248,11 @@ def run_parallel(
         aside: the work of the other thread, likewise.
         name: of the other thread.
         ended: what the error says if *main* was cancelled, such as ``The tests were ended.``
-        token: cancels both.
-
-    Raises:
-        WorkCancelledError: if *token* was cancelled meanwhile.
     """
     main_token, aside_token = CancelToken(), CancelToken()
     failures: list[BaseException] = []
     mains: list[A] = []
     asides: list[B] = []
-
-    def cancel_both() -> None:
-        main_token.cancel()
-        aside_token.cancel()
 
     def work() -> None:
         try:
@@ -282,26 +269,23 @@ def run_parallel(
 
     thread = threading.Thread(target=work, name=name, daemon=True)
     cancelled = False
-    with (token or CancelToken()).on_cancel(cancel_both):
-        thread.start()
+    thread.start()
+    try:
         try:
-            try:
-                mains.append(main(main_token))
-            except WorkCancelledError:
-                cancelled = True
-            except Exception as error:  # noqa: BLE001 - it is raised below
-                failures.append(error)
-            else:
-                thread.join()
-        except BaseException:
-            cleanup_on_interrupt(end_aside)
-            raise
-        aside_token.cancel()
-        thread.join(JOIN_SECONDS)
-        if failures:
-            raise _first(failures, ended if cancelled else None)
-        if not (mains and asides):  # both were cancelled
-            raise WorkCancelledError
+            mains.append(main(main_token))
+        except WorkCancelledError:
+            cancelled = True
+        except Exception as error:  # noqa: BLE001 - it is raised below
+            failures.append(error)
+        else:
+            thread.join()
+    except BaseException:
+        cleanup_on_interrupt(end_aside)
+        raise
+    aside_token.cancel()
+    thread.join(JOIN_SECONDS)
+    if failures:
+        raise _first(failures, ended if cancelled else None)
     return mains[0], asides[0]
 
 

@@ -25,7 +25,7 @@ from aml_train.jobs.workspace import Workspace
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.plan import Plan
 from aml_train.pipeline.prepare import PreparedRun
-from aml_train.pipeline.result import CompletedJob, SubmittedJob
+from aml_train.pipeline.result import SubmittedJob
 from aml_train.pipeline.target import Target, find_open_workspace
 
 #: Data that were read longer ago, before a build, are read again before the job is named after them.
@@ -121,8 +121,8 @@ def check_at_start(ctx: RunContext, target: Target, job: SubmittedJob) -> None:
 
 
 def check_at_end(
-    ctx: RunContext, target: Target, job: SubmittedJob, completed: CompletedJob
-) -> tuple[CompletedJob, GateFailedError | None]:
+    ctx: RunContext, target: Target, job: SubmittedJob, completed: SubmittedJob
+) -> tuple[SubmittedJob, GateFailedError | None]:
     """Read the data again after the job.
 
     A job that had completed before this run, and is named after the data as they are now, is not read again.
@@ -143,7 +143,7 @@ def check_at_end(
     return completed, _strict(ctx.plan, text or f"Not known: {unread}") if strict else None
 
 
-def _recorded(ctx: RunContext, service: Workspace, completed: CompletedJob, text: str) -> CompletedJob:
+def _recorded(ctx: RunContext, service: Workspace, completed: SubmittedJob, text: str) -> SubmittedJob:
     """Return the job with the tag of its changed data, which the service gets too."""
     view, tags = completed.view, {TAG_DATA_CHANGED: text}
     if view.tags.get(TAG_DATA_CHANGED) != text:

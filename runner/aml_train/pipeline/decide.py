@@ -16,14 +16,14 @@ from aml_train.pipeline.baselines import earlier_baseline
 from aml_train.pipeline.branch_verdicts import branch_of, record_verdict
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.evaluate import METRIC_PAUSE, evaluate
-from aml_train.pipeline.result import CompletedJob
+from aml_train.pipeline.result import SubmittedJob
 from aml_train.pipeline.target import Target
 
 #: Nothing arrives this long after the end. Two reads must agree all the same, in case the clocks differ.
 _SETTLED_AFTER: Final = datetime.timedelta(seconds=30)
 
 
-def decide(ctx: RunContext, target: Target, job: CompletedJob, baseline: FoundBaseline | None) -> GateResult:
+def decide(ctx: RunContext, target: Target, job: SubmittedJob, baseline: FoundBaseline | None) -> GateResult:
     """Read the job's metrics and decide every rule.
 
     *baseline* is the one that existed when the run began.
@@ -73,7 +73,7 @@ def decide(ctx: RunContext, target: Target, job: CompletedJob, baseline: FoundBa
     return gate
 
 
-def record_gate(ctx: RunContext, target: Target, job: CompletedJob, gate: GateResult | None) -> None:
+def record_gate(ctx: RunContext, target: Target, job: SubmittedJob, gate: GateResult | None) -> None:
     """Record the gate's decision in the job's tags; a refusal does not change it. None is a run that failed before it.
 
     A job that is found by its computed name is this commit's work; one that was named may be of any commit, and its tags say which.

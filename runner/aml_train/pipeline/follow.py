@@ -16,12 +16,12 @@ from aml_train.jobs.watch import Watch
 from aml_train.jobs.workspace import JobView
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.graph import GraphFollower
-from aml_train.pipeline.result import CompletedJob, SubmittedJob
+from aml_train.pipeline.result import SubmittedJob
 from aml_train.pipeline.submit import report_job
 from aml_train.pipeline.target import Target
 
 
-def follow_job(ctx: RunContext, target: Target, job: SubmittedJob) -> CompletedJob:
+def follow_job(ctx: RunContext, target: Target, job: SubmittedJob) -> SubmittedJob:
     """Follow *job*, and each attempt after a preemption, until one completes.
 
     Raises:
@@ -45,7 +45,7 @@ def follow_job(ctx: RunContext, target: Target, job: SubmittedJob) -> CompletedJ
                 _report_cost(ctx, spending)
         ctx.progress.live = None
         summary.append("completed" if number_of(view.name) == 1 else f"completed as {view.name}")
-    return CompletedJob(view=view, settled=settled)
+    return replace(job, view=view, settled=settled)
 
 
 def _follow_attempts(ctx: RunContext, target: Target, job: SubmittedJob, spending: Spending) -> JobView:

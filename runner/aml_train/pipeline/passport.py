@@ -6,9 +6,10 @@ are proved by their seals: tags and metrics that anybody edited do not agree wit
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -132,23 +133,31 @@ def sign_model(ctx: RunContext, target: Target, job: JobView, gate: GateResult, 
     signer = ctx.signer()
     if signer is None:
         return
-    with ctx.stage("register", f"Sign the passport of {model.name} version {model.version}") as summary:
-        try:
+    name = f"{model.name} version {model.version}"
+    with ctx.stage("register", f"Sign the passport of {name}") as summary:
+        with _failing(
+            f"{name} is registered, and its passport could not be issued",
+            f"`aml-train attach {job.name}` issues it.",
+        ):
             evidence = open_evidence(target.service, target.registry)
             if has_passport(evidence, model):
                 summary.append("it had been signed")
                 return
             made = issue_passport(evidence, signer, model, job, gate.decision, ctx.plan.config.gate)
-        except PassportError:
-            raise
-        except AmlTrainError as error:
-            raise PassportError(
-                f"{model.name} version {model.version} is registered, and its passport could not be issued: {error.message}",
-                hint=error.hint or f"`aml-train attach {job.name}` issues it.",
-            ) from error
         for reason in made.left_out:
             ctx.warn(f"The passport does not state the {reason}")
         summary.append(f"sha256 {made.bundle.digest[:16]}, by {made.signer}")
+
+
+@contextlib.contextmanager
+def _failing(what: str, hint: str) -> Iterator[None]:
+    """Raise PassportError for every expected error of the block; an error's own hint comes first."""
+    try:
+        yield
+    except PassportError:
+        raise
+    except AmlTrainError as error:
+        raise PassportError(f"{what}: {error.message}", hint=error.hint or hint) from error
 
 
 _STATED = ("at", "commit", "repository", "configuration", "against")
@@ -203,7 +212,10 @@ def seal(ctx: RunContext, target: Target, job: JobView, gate: GateResult) -> Non
     if not (plan.config.passport.signs and ctx.options.register and branch is not None and ctx.options.job is None):
         return
     signer = ctx.signer()
-    try:
+    with _failing(
+        f"The job {job.name} passes, and its verdict could not be sealed",
+        "Run it again: nothing is trained a second time, and the verdict is sealed.",
+    ):
         verdict = read_verdict((target.service.find(job.name) or job).tags, branch)
         if signer is None or verdict is None:
             return
@@ -214,13 +226,6 @@ def seal(ctx: RunContext, target: Target, job: JobView, gate: GateResult) -> Non
             "gate": gate_fact(gate.decision, plan.config.gate),
         }
         seal_verdict(open_evidence(target.service, target.registry).store, signer, job.name, branch, facts)
-    except PassportError:
-        raise
-    except AmlTrainError as error:
-        raise PassportError(
-            f"The job {job.name} passes, and its verdict could not be sealed: {error.message}",
-            hint=error.hint or "Run it again: nothing is trained a second time, and the verdict is sealed.",
-        ) from error
 
 
 def identity_digest(identity: Identity) -> str:

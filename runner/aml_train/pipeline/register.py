@@ -12,11 +12,11 @@ from aml_train.models.register import check_written, lineage_tags
 from aml_train.models.register import register_model as register
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.graph import run_with_model
-from aml_train.pipeline.result import CompletedJob
+from aml_train.pipeline.result import SubmittedJob
 from aml_train.pipeline.target import Target
 
 
-def register_model(ctx: RunContext, target: Target, job: CompletedJob, gate: GateResult) -> ModelView | None:
+def register_model(ctx: RunContext, target: Target, job: SubmittedJob, gate: GateResult) -> ModelView | None:
     """Register the job's model once; return None if none is configured or allowed.
 
     Raises:

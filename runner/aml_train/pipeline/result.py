@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from aml_train.core.errors import error_of
 from aml_train.core.events import AttemptEnded, CostCounted, LogsEnded
@@ -13,6 +14,9 @@ from aml_train.gate.decide import GateResult
 from aml_train.image.spec import Tested
 from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.workspace import JobView, ModelView
+
+#: The facts that a printed result has.
+_SHOWN: Final = ("job", "attached", "run_url", "model", "model_version", "data_changed", "image", "cost")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,30 +76,19 @@ class SubmittedJob:
         spec: what it was submitted from; None if only the service knows.
         attached: whether it was found, rather than submitted by this run.
         ours: whether this run wanted it: then an interruption cancels it. Attaching to a job does not make it ours.
+        settled: it had ended before this run: its metrics do not change any more.
     """
 
     view: JobView
     spec: JobSpec | None = None
     attached: bool
     ours: bool = True
+    settled: bool = False
 
     @property
     def name(self) -> str:
         """The job's name."""
         return self.view.name
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompletedJob:
-    """A job that completed.
-
-    Attributes:
-        view: the job as it ended.
-        settled: it had ended before this run: its metrics do not change any more.
-    """
-
-    view: JobView
-    settled: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,24 +150,11 @@ class RunResult:
 
     def __str__(self) -> str:
         lines = [f"{self.status} (exit code {self.exit_code})", self.message, self.hint or ""]
-        lines += [f"{name}: {text}" for name, text in self._shown()]
+        facts = self.facts()
+        lines += [f"{name}: {facts[name]}" for name in _SHOWN if facts.get(name)]
         rules = self.gate.decision.rules if self.gate is not None else ()
         lines += [f"{rule.verdict}: {rule.reason}" for rule in rules]
         return "\n".join(printable_line(line) for line in lines if line)
-
-    def _shown(self) -> Iterator[tuple[str, str]]:
-        if self.job is not None:
-            yield "job", self.job.name + (" (attached)" if self.attached else "")
-            if self.job.view.studio_url:
-                yield "page", self.job.view.studio_url
-        if self.model is not None:
-            yield "model", f"{self.model.name} version {self.model.version}"
-        if self.data_changed:
-            yield "data", f"changed, so that the result is not reproducible: {self.data_changed}"
-        if self.image is not None:
-            yield "image", str(self.image.reference)
-        if self.cost is not None:
-            yield "cost", self.cost.text
 
     def facts(self) -> dict[str, object]:
         """Return it as plain values, for `--json` and the outputs."""

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable
 
 import pytest
 
@@ -155,36 +154,6 @@ def test_an_error_after_the_stop_is_its_consequence() -> None:
 
     with pytest.raises(WorkCancelledError), token.on_cancel(lambda: None):
         lose_connection()
-
-
-def test_a_stop_from_outside_ends_both() -> None:
-    token, begun = CancelToken(), threading.Barrier(3)
-    ended: list[str] = []
-
-    def work(name: str) -> Callable[[CancelToken], None]:
-        def wait(inner: CancelToken) -> None:
-            freed = threading.Event()
-            try:
-                with inner.on_cancel(freed.set):
-                    begun.wait()
-                    freed.wait()
-            finally:
-                ended.append(name)
-
-        return wait
-
-    def stopping() -> None:
-        begun.wait()
-        token.cancel()
-
-    thread = threading.Thread(target=stopping)
-    thread.start()
-    with pytest.raises(WorkCancelledError):
-        run_parallel(work("main"), work("aside"), name="aside", ended="", token=token)
-    thread.join()
-    assert sorted(ended) == ["aside", "main"]
-    with pytest.raises(WorkCancelledError):
-        run_parallel(work("main"), work("aside"), name="aside", ended="", token=token)
 
 
 def test_a_way_that_fails_does_not_keep_the_others() -> None:
