@@ -15,7 +15,7 @@ from aml_train.core.comparison import Comparison, Side
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.git import Origin
 from aml_train.gate.baseline import read_values
-from aml_train.gate.history import MetricPoint
+from aml_train.gate.history import MetricPoint, series_of
 from aml_train.jobs.workspace import Workspace, no_job, seconds_of
 from aml_train.pipeline.baselines import find_baseline, side_of_job
 from aml_train.pipeline.branch_verdicts import Recorded
@@ -131,6 +131,16 @@ def metric_points(workspace: Callable[[], Workspace], side: Side, metric: str) -
     if side.job is None or side.status is None or metric not in side.metrics:
         return ()
     return workspace().metric_history(side.job, metric)
+
+
+def histories(
+    workspace: Callable[[], Workspace], found: Comparison, metric: str
+) -> tuple[Sequence[tuple[int, float]], Sequence[tuple[int, float]]]:
+    """Return the (step, value) pairs of a metric: the left side's and the right side's."""
+    left, right = (
+        series_of({metric: metric_points(workspace, side, metric)})[metric] for side in (found.left, found.right)
+    )
+    return left, right
 
 
 def find_side(

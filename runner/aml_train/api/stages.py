@@ -12,17 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 from aml_train.api.planning import host_for
 from aml_train.api.workspace import Workspace
-from aml_train.comparison import (
-    find_comparison,
-    metric_points,
-    parse_reference,
-    project_of,
-)
+from aml_train.comparison import find_comparison, histories, parse_reference, project_of
 from aml_train.config.load import load_config, load_promotion, load_targets
 from aml_train.core.comparison import Comparison
 from aml_train.core.events import Broadcast, Listener
 from aml_train.core.text import aligned, printable_line
-from aml_train.gate.history import series_of
 from aml_train.pipeline.passport import policy_of
 from aml_train.pipeline.promotion import open_promoter, promotion_request
 from aml_train.report.series import History, plot
@@ -94,12 +88,8 @@ def compare(
         return opened().service
 
     found = find_comparison(service, names, configured, now=datetime.datetime.now(datetime.UTC), metrics=metrics)
-    first, second = (
-        series_of({name: metric_points(service, side, name) for name in found.metrics})
-        for side in (found.left, found.right)
-    )
-    histories = {name: (first[name], second[name]) for name in found.metrics}
-    return Compared(left=found.left, right=found.right, histories=histories)
+    curves = {name: histories(service, found, name) for name in found.metrics}
+    return Compared(left=found.left, right=found.right, histories=curves)
 
 
 def _project(directory: Path, file: Path | None, target: str | None) -> Project:

@@ -14,18 +14,12 @@ from aml_train.cli.options import open_workspace
 from aml_train.cli.output import json_option, print_lines, print_result, printable_line, terminal_width
 from aml_train.cli.project import ProjectOptions, target_options
 from aml_train.cli.tables import comparison_table
-from aml_train.comparison import (
-    find_comparison,
-    metric_points,
-    parse_reference,
-    project_of,
-)
+from aml_train.comparison import find_comparison, histories, parse_reference, project_of
 from aml_train.report.series import plot
 
 if TYPE_CHECKING:
     from aml_train.azure.sdk_v2 import AzureV2
-    from aml_train.core.comparison import Comparison, Side
-    from aml_train.report.series import History
+    from aml_train.core.comparison import Comparison
 
 #: Charts that are drawn if no metric is named.
 _CHARTS: Final = 6
@@ -67,9 +61,10 @@ def compare(
     configured = functools.cache(lambda: project_of(project.load()))
     found = find_comparison(workspace, names, configured, now=datetime.datetime.now(datetime.UTC), metrics=metrics)
     if as_json:
-        histories = {metric: _histories(workspace, found, metric) for metric in found.metrics}
-        facts = {**found.facts(), "histories": {name: {"left": a, "right": b} for name, (a, b) in histories.items()}}
-        print_result(facts)
+        curves = {metric: histories(workspace, found, metric) for metric in found.metrics}
+        print_result(
+            {**found.facts(), "histories": {name: {"left": a, "right": b} for name, (a, b) in curves.items()}}
+        )
         return
     for sign, side in (("A", found.left), ("B", found.right)):
         click.echo(f"{sign}  {printable_line(side.title)}")
@@ -79,20 +74,11 @@ def compare(
         _print_charts(workspace, found, len(metrics) or _CHARTS)
 
 
-def _histories(workspace: Callable[[], AzureV2], found: Comparison, metric: str) -> tuple[History, History]:
-    """Return a metric's (step, value) pairs of both sides."""
-
-    def of(side: Side) -> History:
-        return [(point.step, point.value) for point in metric_points(workspace, side, metric)]
-
-    return of(found.left), of(found.right)
-
-
 def _print_charts(workspace: Callable[[], AzureV2], found: Comparison, most: int) -> None:
     """Draw the metrics that have several steps; those of both sides come first."""
     names = sorted(
         found.metrics, key=lambda name: (found.metrics[name].left is None or found.metrics[name].right is None, name)
     )
-    curves = ((name, plot(*_histories(workspace, found, name))) for name in names)
+    curves = ((name, plot(*histories(workspace, found, name))) for name in names)
     for name, lines in itertools.islice(((name, lines) for name, lines in curves if lines), most):
         click.echo("\n".join(["", f"{printable_line(name)} over steps   ● A   ○ B   ◉ both", *lines]))

@@ -15,13 +15,7 @@ from docker.errors import ImageNotFound
 
 from aml_train.cli.console import STYLES, ConsoleListener
 from aml_train.cli.devcontainer import devcontainer, shell
-from aml_train.cli.options import (
-    OutputOptions,
-    force_build,
-    keep_tests,
-    output_options,
-    this_host,
-)
+from aml_train.cli.options import OutputOptions, force_build, keep_tests, output_options, this_host
 from aml_train.cli.output import json_option, print_exactly, print_lines, print_result
 from aml_train.cli.project import ProjectOptions, project_options
 from aml_train.cli.tables import table

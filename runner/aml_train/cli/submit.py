@@ -9,10 +9,7 @@ from typing import Any
 
 import click
 
-from aml_train.cli.options import (
-    OutputOptions,
-    output_options,
-)
+from aml_train.cli.options import OutputOptions, output_options
 from aml_train.cli.project import ProjectOptions, project_options_without_job
 from aml_train.config.job.command_line import CommandLine
 from aml_train.config.load import load_command

@@ -16,15 +16,7 @@ from typing import IO, Final, Literal, Self, cast
 
 from aml_train.core.boundary import boundaries, is_inside
 from aml_train.core.errors import InvalidError
-from aml_train.core.file_selection import (
-    CACHES,
-    IGNORE_FILES,
-    SECRETS,
-    FileEntry,
-    FileId,
-    Walker,
-    unreadable,
-)
+from aml_train.core.file_selection import CACHES, IGNORE_FILES, SECRETS, FileEntry, FileId, Walker, unreadable
 
 _CHUNK: Final = 1 << 20
 
