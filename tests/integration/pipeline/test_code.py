@@ -12,7 +12,6 @@ from urllib.parse import quote
 import pytest
 
 from aml_train.azure import code as azure_code
-from aml_train.azure.blob.storage import AzureBlobs
 from aml_train.azure.code import ensure_code
 from aml_train.azure.http import WorkspaceId
 from aml_train.azure.sign_in import sign_in_to_azure
@@ -119,16 +118,17 @@ def test_an_upload_that_is_called_off_leaves_no_asset(
 ) -> None:
     code = project(tmp_path, **{f"file{number}": bytes([number]) for number in range(60)})
     submission, sent = CancelToken(), threading.Event()
-    original = AzureBlobs.upload
+    original = rest.session.request
 
-    def upload(self: AzureBlobs, *given: Any, **options: Any) -> None:
-        original(self, *given, **options)
-        if not sent.is_set():
+    def request(method: str, url: str, **options: Any) -> Any:
+        answer = original(method, url, **options)
+        if "blob.core" in url and not sent.is_set():
             sent.set()
             assert submission.cancel()
+        return answer
 
     with monkeypatch.context() as patched:
-        patched.setattr(AzureBlobs, "upload", upload)
+        patched.setattr(rest.session, "request", request)
         with pytest.raises(CancelledError, match="called off"):
             ensure_code(rest, FileSet.collect_code(code), submission)
     assert sent.is_set()

@@ -214,7 +214,7 @@ class AzureBlobs:
             answer = f"{status} {code}".strip() if status else type(error).__name__
             raise ServiceError(
                 f"{what} in {self.place}: the storage answered {answer} ({traced(error)}).",
-                hint=_HINTS.get(code or "") or _BY_STATUS.get(status or 0),
+                hint=hint_of(code, status),
                 transient=status in _TRANSIENT,
             ) from error
         except core_sdk().exceptions.AzureError as error:
@@ -257,6 +257,11 @@ _BY_STATUS: Final[Mapping[int, str]] = {
     429: "The storage is busy: run the same command again.",
     503: "The storage is busy: run the same command again.",
 }
+
+
+def hint_of(code: str | None, status: int | None) -> str | None:
+    """Return the remedy for a refusal of the storage."""
+    return _HINTS.get(code or "") or _BY_STATUS.get(status or 0)
 
 
 def error_code(error: Any) -> str | None:

@@ -145,7 +145,7 @@ def holds(path: Path, entry: Entry) -> bool:
 
 _Item = TypeVar("_Item")
 
-WORKERS: Final = 24
+WORKERS: Final = 32
 """Files that are on their way at once. One Azurite is busiest between 16 and 32; Azure takes far more."""
 
 LARGE: Final = 4 * 1024 * 1024
