@@ -44,6 +44,8 @@ job:
         (f"job:\n  command: |\n    set -eo pipefail\n    python a.py\n    {PIPE}\n{CODE}", []),
         (f"job:\n  command: |\n    python a.py \\\n      --x 1\n{CODE}", []),
         (f"job:\n  command: |\n    python a.py || exit 1\n    python b.py\n{CODE}", []),
+        (f'job:\n  command: |\n    python -c "import a; a.main()"\n{CODE}', []),
+        (f"job:\n  command: |\n    python -c 'import a\n    a.main()'\n{CODE}", []),
         (f"job:\n  command: 'for x in 1 2; do python a.py; done'\n{CODE}", []),
         (f"job:\n  command: |\n    # first\n    echo x\n    export A=b\n    python a.py\n{CODE}", []),
         (SWEEP, [("aml-train.yml:4", "python a.py", LINE, "write `set -e` as its first line")]),

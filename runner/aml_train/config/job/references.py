@@ -52,6 +52,7 @@ def check_command(
 _STOPS: Final = re.compile(r"\b(?:set|bash|sh)\s+[-+][a-z]*e|errexit|&&|\|\||<<|\b(?:if|for|while|case|function)\b")
 #: Lines whose failure nobody needs.
 _HARMLESS: Final = ("#", "echo ", "export ", "ls", "nvidia-smi", "set ")
+_QUOTED: Final = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
 _PIPE: Final = re.compile(r"\|&?\s*tee\b")
 
 
@@ -67,7 +68,8 @@ def remark_lost(command: ScalarNode, faults: Faults, *, shell: str = "", pipes: 
         pipes: whether a failure before a pipe matters.
     """
     text = f"{shell}\n{command.text}"
-    whole = re.sub(r"[\\|]\s*\n", " ", command.text)
+    quoted = _QUOTED.sub(lambda word: word[0].replace("; ", ";").replace("\n", " "), command.text)
+    whole = re.sub(r"[\\|]\s*\n", " ", quoted)
     lines = [one.strip() for one in re.split(r"\n|; ", whole) if one.strip()]
     lost = next((one for one in lines[:-1] if not one.startswith(_HARMLESS)), None)
     if lost is not None and not _STOPS.search(text):

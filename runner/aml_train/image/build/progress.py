@@ -126,13 +126,11 @@ class PlainProgress:
             return ImageError("\n".join(own[_ERROR]), hint=" ".join(own[_REMEDY]) or None)
         failed = self._steps.get(self._failed or "")
         tail = list(self._tails.get(self._failed or "", ()))
-        if fault := fault_of(tail, self._places):
-            return ImageError(fault, hint="Correct the requirement; the build's output above has all that pip said.")
-        tail = [line[:_WIDEST] for line in tail[-_QUOTED:]] or list(self._all)
+        quoted = [line[:_WIDEST] for line in tail[-_QUOTED:]] or list(self._all)
         what = (
             f"the image's step {failed.label!r} failed" if failed else f"the build failed with exit code {exit_code}"
         )
-        message = what + (":\n" + "\n".join(f"  {line}" for line in tail) if tail else "")
+        message = what + (":\n" + "\n".join(f"  {line}" for line in quoted) if quoted else "")
         if self._too_old is not None:
             return ImageError(
                 f"the docker command is too old for the engine: it speaks API {self._too_old['client']}, "
@@ -146,6 +144,8 @@ class PlainProgress:
                 hint="The disk is full. See what Docker keeps (docker system df) and free some of it (docker builder prune, "
                 "docker image prune); a hosted runner needs fewer or smaller images.",
             )
+        if failed and re.search(r"\bpip\b|^packages", failed.label) and (fault := fault_of(tail, self._places)):
+            return ImageError(fault, hint="Correct the requirement; the build's output above has all that pip said.")
         return ImageError(
             message, hint="Check the packages under image: in the configuration; the lines above say why."
         )

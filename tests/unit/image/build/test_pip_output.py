@@ -104,6 +104,19 @@ def test_a_failed_step_of_ours_is_told_in_words_and_never_as_its_instruction() -
     )
 
 
+def test_words_of_pip_in_a_step_that_installs_nothing_are_not_taken_for_its_own() -> None:
+    progress = PlainProgress(PLACES)
+    for line in ("#7 [2/2] RUN make", "#7 0.1 Failed to build six", "#7 ERROR: x"):
+        list(progress.feed(line))
+    assert progress.error(1).message == "the image's step 'RUN make' failed:\n  Failed to build six"
+
+
+def test_a_full_disk_is_no_fault_of_a_requirement() -> None:
+    progress, _, _ = fed("ERROR: Failed building wheel for six", "OSError: [Errno 28] No space left on device")
+    list(progress.feed("#7 ERROR: x"))
+    assert "disk is full" in (progress.error(1).hint or "")
+
+
 def test_each_package_is_found_in_the_file_and_line_that_require_it(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text(
         "# of the model\n-r more/base.txt\n\nScikit_Learn ==1.5 ; python_version > '3'\n"
