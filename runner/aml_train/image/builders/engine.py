@@ -11,7 +11,7 @@ from typing import Final
 from docker.errors import APIError
 
 from aml_train.core.docker import BuildCli
-from aml_train.core.errors import Fault, ImageError, InvalidError
+from aml_train.core.errors import ImageError
 from aml_train.core.events import TestsFinished
 from aml_train.core.references import is_digest
 from aml_train.core.retry import retry
@@ -150,7 +150,12 @@ class BuildxBuilder(EngineBuilder):
 
     def build(self, ctx: ImageContext, candidate: Candidate, started: float, *, force: bool) -> Verified:
         """See :class:`Builder`."""
-        cli = self._cli(ctx)
+        cli = self._find_cli()
+        if not cli.buildx:
+            raise ImageError(
+                f"{self._where}: the builder {self._name} needs the buildx plugin of the docker command",
+                hint="Install it: the package docker-buildx-plugin, or docker-buildx on Debian and Ubuntu.",
+            )
         name = f"{candidate.name}:{candidate.tag}"
         # Before the first byte: from here on the registry may have the tag.
         candidate.pushed = True
@@ -182,16 +187,3 @@ class BuildxBuilder(EngineBuilder):
         """Remove the pulled candidate from the engine; a failure is only reported."""
         if self._pulled is not None:
             _discard(ctx, self._pulled)
-
-    def _cli(self, ctx: ImageContext) -> BuildCli:
-        cli = self._find_cli()
-        if ctx.spec.base.local_only:
-            what = f"the base {ctx.spec.base.reference.familiar} is only in this machine's engine"
-            why = f"the builder {self._name} pulls its base from a registry"
-            raise InvalidError([Fault(where=self._where, what=what, why=why, remedy="push the base to a registry")])
-        if not cli.buildx:
-            raise ImageError(
-                f"{self._where}: the builder {self._name} needs the buildx plugin of the docker command",
-                hint="Install it: the package docker-buildx-plugin, or docker-buildx on Debian and Ubuntu.",
-            )
-        return cli

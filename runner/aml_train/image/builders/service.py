@@ -36,7 +36,7 @@ from aml_train.image.registry.auth import RegistryAuth
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import ImageSpec, TestSpec
 from aml_train.image.testing.junit import ClosingLines
-from aml_train.image.testing.run import End, conclude
+from aml_train.image.testing.run import conclude
 from aml_train.image.verify import judge, start_checks
 
 _BEYOND_TESTS: Final = 900.0
@@ -122,8 +122,8 @@ class ServiceBuilder:
         self,
         service: BuildService,
         *,
-        login: Callable[[str], RegistryAuth | None] = lambda _registry: None,
-        timeout: float | None = None,
+        login: Callable[[str], RegistryAuth | None],
+        timeout: float | None,
     ) -> None:
         self._service = service
         self._login = login
@@ -173,23 +173,10 @@ class ServiceBuilder:
 
         The configuration refuses everything that it shows by itself (``config/sections/images.py``).
         """
-        spec, tests, faults = ctx.spec, ctx.tests, []
-
-        def fault(what: str, why: str, remedy: str) -> None:
-            faults.append(Fault(where=self._service.where, what=what, why=why, remedy=remedy))
-
-        if spec.base.local_only:
-            fault(
-                f"the base {spec.base.reference.familiar} is only in this machine's engine",
-                f"{self._service.title} pulls it from a registry",
-                "push the base to a registry",
-            )
-        if tests is not None and tests.keep:
-            fault(
-                "the tests' container cannot be kept", "it is not on this machine", "use `local`, or do not keep it"
-            )
-        if faults:
-            raise InvalidError(faults)
+        if ctx.tests is not None and ctx.tests.keep:
+            what, remedy = "the tests' container cannot be kept", "use `local`, or do not keep it"
+            fault = Fault(where=self._service.where, what=what, why="it is not on this machine", remedy=remedy)
+            raise InvalidError([fault])
 
     def _base_login(self, ctx: ImageContext) -> tuple[str, RegistryAuth] | None:
         """Return the credentials of the base's registry, unless it is the target's own."""
@@ -205,7 +192,7 @@ class ServiceBuilder:
         With *closing*, which reads the lines, it is a build of the tests.
         """
         progress = PlainProgress(build.spec.places)
-        masker = secret_masker([] if build.login is None else _secrets(build.login[1]))
+        masker = secret_masker([] if build.login is None else [build.login[1].password])
 
         def feed(piece: Piece) -> None:
             for event in progress.feed(masker.mask(piece.text), more=piece.more):
@@ -225,40 +212,35 @@ class ServiceBuilder:
         self, ctx: ImageContext, repository: str, manifest: Manifest, *, check: bool, test: bool
     ) -> tuple[TestsFinished | None, Facts | None]:
         """Check and test an image in the service; read the results from the registry."""
-        tests = ctx.tests if test else None
-        started = start_checks(ctx) if check else 0.0
+        tests, closing = ctx.tests if test else None, ClosingLines()
+        started, facts, results = start_checks(ctx) if check else 0.0, None, None
         with contextlib.ExitStack() as stack:
             summary: list[str] = []
             if tests is not None:
                 summary = stack.enter_context(ctx.stage("tests", f"tests in the image: {tests.command}"))
-            closing = ClosingLines()
-            findings = self._findings(ctx, repository, manifest, tests, closing, check=check)
-            facts = None
+                self._note_limits(ctx, tests)
+            findings = self._findings(ctx, f"{repository}@{manifest.digest}", tests, closing, check=check)
             if check:
                 if findings.facts is None:
                     raise ImageError("the checks of the image came to no result", hint=NO_RESULT)
                 facts = parse_facts(findings.facts)
                 judge(ctx, facts, started)
-            results = None if tests is None else self._conclude(ctx, tests, findings, closing)
-            if results is not None:
+            if tests is not None:
+                if findings.end is None:
+                    raise ImageError(
+                        f"{self._service.title} ended without a result of the tests",
+                        hint="The lines above say why. Run again; if it happens again, test with `image.builder: local`.",
+                    )
+                results = conclude(tests, findings.end, findings.written, closing, ctx.listener)
                 summary.append("passed" if results.passed is None else f"{results.passed} passed")
         return results, facts
 
     def _findings(
-        self,
-        ctx: ImageContext,
-        repository: str,
-        manifest: Manifest,
-        tests: TestSpec | None,
-        closing: ClosingLines,
-        *,
-        check: bool,
+        self, ctx: ImageContext, image: str, tests: TestSpec | None, closing: ClosingLines, *, check: bool
     ) -> Findings:
         own = Candidate(ctx)  # a tag that is removed afterwards, as a candidate's
         own.pushed = True
-        if tests is not None:
-            self._note_limits(ctx, tests)
-        reference = ImageRef.parse(f"{ctx.location.job_name}/{repository}@{manifest.digest}")
+        reference = ImageRef.parse(f"{ctx.location.job_name}/{image}")
         files = {"files.tar": verification_files(tests, check=check)}
         build = ServiceBuild(
             spec=ctx.spec.with_dockerfile(verification_dockerfile(reference, own.tag), files),
@@ -278,25 +260,9 @@ class ServiceBuilder:
 
     def _note_limits(self, ctx: ImageContext, tests: TestSpec) -> None:
         """Report the limits that the service does not apply."""
-        given = [name for name in ("cpus", "memory") if getattr(tests.limits, name) is not None]
+        given = [f"tests.{name}" for name in ("cpus", "memory") if getattr(tests.limits, name) is not None]
         if given:
-            keys = ", ".join(f"tests.{name}" for name in given)
-            ctx.note(f"{keys}: {self._service.title} does not apply them.")
-
-    def _conclude(
-        self, ctx: ImageContext, tests: TestSpec, findings: Findings, closing: ClosingLines
-    ) -> TestsFinished:
-        if findings.exit_code is None and not findings.timed_out:
-            raise ImageError(
-                f"{self._service.title} ended without a result of the tests",
-                hint="The lines above say why. Run again; if it happens again, test with `image.builder: local`.",
-            )
-        end = End(exit_code=findings.exit_code or 0, timed_out=findings.timed_out, seconds=findings.seconds)
-        return conclude(tests, end, findings.written, closing, ctx.listener)
-
-
-def _secrets(auth: RegistryAuth) -> list[str]:
-    return [text for text in (auth.password, auth.identity_token) if text]
+            ctx.note(f"{', '.join(given)}: {self._service.title} does not apply them.")
 
 
 def _of_tests(event: Event) -> Event | None:

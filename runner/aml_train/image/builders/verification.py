@@ -31,7 +31,7 @@ from aml_train.image.testing.container import (
     shell_prelude,
     working_folder,
 )
-from aml_train.image.testing.run import Written
+from aml_train.image.testing.run import End, Written
 
 _OURS: Final = "aml-train-verify"
 _RESULTS: Final = "aml-train-results"
@@ -79,16 +79,12 @@ class Findings:
 
     Attributes:
         facts: the probe's output; None if it was not wanted, or wrote none.
-        exit_code: the tests' exit status; None if they did not run.
-        seconds: how long the tests ran.
-        timed_out: whether they were killed for the time.
+        end: how the tests ended; None if they did not run.
         written: their reports.
     """
 
     facts: bytes | None = None
-    exit_code: int | None = None
-    seconds: float = 0.0
-    timed_out: bool = False
+    end: End | None = None
     written: Written = field(default_factory=Written)
 
 
@@ -187,11 +183,12 @@ def parse_findings(files: Mapping[str, bytes]) -> Findings:
             raise ImageError(f"the results of the checks are damaged: `{name}` is {text[:40]!r}")
         return int(text)
 
+    end, exit_code, timed_out = None, number("exit"), "timed-out" in files
+    if exit_code is not None or timed_out:
+        end = End(exit_code=exit_code or 0, seconds=float(number("seconds") or 0), timed_out=timed_out)
     return Findings(
         facts=files.get("facts.json"),
-        exit_code=number("exit"),
-        seconds=float(number("seconds") or 0),
-        timed_out="timed-out" in files,
+        end=end,
         written=Written(
             by_pytest={name: content for name, content in files.items() if name.startswith(_REPORTS)},
             named={name: content for name, content in files.items() if name.split("/")[0] == _NAMED},
