@@ -251,7 +251,7 @@ def check_base(
             return warning(f"{name} is in the engine; its registry: {error.message}", f"docker login {base.registry}")
         return failed(error.message, error.hint or f"docker login {base.registry}; docker pull {name}")
     if head is not None:
-        return ok(f"{name} is at {head.digest[:19]}")
+        return ok(f"{name} is at {head[:19]}")
     if _in_engine(name, engine):
         return ok(f"{name} is in the engine alone")
     return misconfigured(

@@ -51,7 +51,7 @@ def look_up(image: str, environ: Mapping[str, str]) -> str:
         head = registry.head_manifest(reference.repository, reference.digest or reference.tag or "latest")
     if head is None:
         raise ReleaseError(f"The base {image} is not in the registry {host}. Correct the Dockerfile.")
-    return head.digest
+    return head
 
 
 def prepare_base(

@@ -30,9 +30,9 @@ def push_layout(registry: Registry, repository: str, layout: Layout, *, tag: str
         ImageError: the registry refuses.
     """
     present = registry.head_manifest(repository, tag)
-    if present is not None and present.digest != layout.digest:
+    if present is not None and present != layout.digest:
         raise ReleaseError(
-            f"{registry.host}/{repository}:{tag} is {present.digest} already, and this build is {layout.digest}. "
+            f"{registry.host}/{repository}:{tag} is {present} already, and this build is {layout.digest}. "
             "Release another version."
         )
     for blob in layout.blobs:
@@ -58,6 +58,5 @@ def check_image(registry: Registry, repository: str, layout: Layout, *, tag: str
         if content != layout.read(blob):
             raise ReleaseError(f"{name}@{layout.digest} is damaged: its part {blob.digest} has other bytes.")
     head = registry.head_manifest(repository, tag)
-    if head is None or head.digest != layout.digest:
-        found = head.digest if head else "missing"
-        raise ReleaseError(f"{name}:{tag} is {found}, not {layout.digest}. Was the tag moved?")
+    if head != layout.digest:
+        raise ReleaseError(f"{name}:{tag} is {head or 'missing'}, not {layout.digest}. Was the tag moved?")

@@ -187,9 +187,8 @@ def _tested(reference: ImageRef, address: str) -> Tested:
     )
     digest = reference.digest
     if digest is None:
-        head = registry.client().head_manifest(reference.repository, reference.tag or "latest")
-        assert head is not None, f"there is no image {reference}"
-        digest = head.digest
+        digest = registry.client().head_manifest(reference.repository, reference.tag or "latest")
+        assert digest is not None, f"there is no image {reference}"
     named = ImageRef(registry=reference.registry, repository=reference.repository, digest=digest)
     return job_service.tested(named, digest, address=address)
 

@@ -141,7 +141,7 @@ def test_the_disk(monkeypatch: pytest.MonkeyPatch, free: int | None, status: str
 @pytest.mark.parametrize(
     ("head", "images", "engine", "status", "text"),
     [
-        (SimpleNamespace(digest="sha256:" + "a" * 64), False, True, "ok", "python:3.11 is at sha256:aaaaaaaaaaaa"),
+        ("sha256:" + "a" * 64, False, True, "ok", "python:3.11 is at sha256:aaaaaaaaaaaa"),
         (None, True, True, "ok", "in the engine alone"),
         (None, False, True, "failed", "neither in the engine nor in docker.io"),
         (None, False, False, "failed", "neither in the engine nor in docker.io"),

@@ -32,7 +32,7 @@ from aml_train.image.inputs import BaseImage
 from aml_train.image.leftovers import container_labels
 from aml_train.image.registry.auth import Login, RegistryAuth, is_loopback
 from aml_train.image.registry.client import Registry
-from aml_train.image.registry.manifest import Manifest, ManifestHead
+from aml_train.image.registry.manifest import Manifest
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -95,7 +95,7 @@ class BaseImages:
 
         if self.pull == "always":
             return at(self._registrys_digest(reference, in_engine=True))
-        name, engines = reference.familiar, _short(base.digest)
+        name, engines = reference.familiar, str(base.digest)[:19]
         try:
             head = self._head(reference, attempts=1)
             why = f"{reference.registry} does not have it any more"
@@ -106,12 +106,12 @@ class BaseImages:
                 f"{self.where}: whether {name} has moved is not known ({why}); the engine's {engines} is used."
             )
             return base
-        if head.digest not in digests:
+        if head not in digests:
             self.remark(
-                f"{self.where}: {name} has moved: the registry has {_short(head.digest)}, the engine {engines}. The image is "
+                f"{self.where}: {name} has moved: the registry has {head[:19]}, the engine {engines}. The image is "
                 "built from the registry's; `image.pull: missing` keeps the engine's."
             )
-        return at(head.digest)
+        return at(head)
 
     def _registrys_digest(self, reference: ImageRef, *, in_engine: bool) -> str:
         """Return the digest that *reference* has in its registry, which must have it."""
@@ -129,9 +129,9 @@ class BaseImages:
                 f"{name} {place} in the registry {reference.registry}",
                 hint="Check name and tag; your own images must be in the engine (docker image ls) or in a registry.",
             )
-        return head.digest
+        return head
 
-    def _head(self, reference: ImageRef, **options: int) -> ManifestHead | None:
+    def _head(self, reference: ImageRef, **options: int) -> str | None:
         with self.registries(reference.registry, **options) as registry:
             return registry.head_manifest(reference.repository, reference.digest or reference.tag or "latest")
 
@@ -250,10 +250,6 @@ def _dpkg_status(registry: Registry, repository: str, manifest: Manifest) -> str
         if text is not None:
             return text
     return None
-
-
-def _short(digest: str | None) -> str:
-    return str(digest)[:19]
 
 
 def _in_engine(reference: ImageRef, platform: str, engine: DockerClient) -> tuple[BaseImage, list[str]] | None:

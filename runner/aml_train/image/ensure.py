@@ -151,7 +151,7 @@ def locate_image(registry: Registry, spec: ImageSpec) -> tuple[ImageSpec, Manife
             # It has another address if it was built in the place of an earlier build.
             rebuilt = one.rebuilt(found.digest)
             head = registry.head_manifest(rebuilt.repository, rebuilt.address_tag)
-            return rebuilt if head is not None and head.digest == found.digest else one, found
+            return rebuilt if head == found.digest else one, found
     return None
 
 
@@ -248,13 +248,13 @@ def _put_release_tags(ctx: ImageContext, manifest: Manifest) -> None:
     """Put the tags of ``image.tags``; that of a commit never moves, and another image of it gets one with its digest."""
     for tag in ctx.spec.release.tags:
         head = ctx.registry.head_manifest(ctx.own, tag)
-        if head is None or not (tag.startswith("git-") or head.digest == manifest.digest):
+        if head is None or not (tag.startswith("git-") or head == manifest.digest):
             ctx.registry.put_tag(ctx.own, tag, manifest)
-        elif head.digest != manifest.digest:
+        elif head != manifest.digest:
             _, other = commit_tags(tag.removeprefix("git-"), manifest.digest)
             ctx.registry.put_tag(ctx.own, other, manifest)
             ctx.note(
-                f"{ctx.own}:{tag} stays {head.digest[:19]}, as the tag of a commit does not move: this image is {other}."
+                f"{ctx.own}:{tag} stays {head[:19]}, as the tag of a commit does not move: this image is {other}."
             )
 
 

@@ -139,10 +139,7 @@ class GitProver:
         names = {name for part in found.parts.values() for name in part if _DIGEST.fullmatch(name)}
         with location.client() as registry:
             for digest in sorted(names):
-                if any(
-                    (head := registry.head_manifest(repository, tag)) is not None and head.digest == digest
-                    for tag in commit_tags(commit, digest)
-                ):
+                if any(registry.head_manifest(repository, tag) == digest for tag in commit_tags(commit, digest)):
                     reference = ImageRef.parse(f"{location.job_name}/{repository}@{digest}")
                     return Tested(
                         reference=reference,

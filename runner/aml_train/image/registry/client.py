@@ -25,7 +25,6 @@ from aml_train.image.registry.manifest import (
     OCI_INDEX,
     OCI_MANIFEST,
     Manifest,
-    ManifestHead,
     sha256_digest,
 )
 
@@ -112,8 +111,8 @@ class Registry(RegistryHttp):
         except (BusyError, requests.RequestException) as error:
             logger.debug("%s keeps an empty upload until it tires of it: %r", self.host, error)
 
-    def head_manifest(self, repository: str, reference: str) -> ManifestHead | None:
-        """Return digest and type of the manifest of a tag or digest, or None."""
+    def head_manifest(self, repository: str, reference: str) -> str | None:
+        """Return the digest of the manifest that a tag or digest names, or None."""
         response = self._read("HEAD", repository, f"manifests/{reference}", headers={"Accept": _ACCEPT})
         if response.status_code == 404:
             return None
@@ -123,26 +122,22 @@ class Registry(RegistryHttp):
             raise ImageError(
                 f"{self.host} answered with no digest of SHA-256 when asked for {repository}:{reference}"
             )
-        if digest is None:
-            manifest = self.get_manifest(repository, reference)
-            return None if manifest is None else ManifestHead(digest=manifest.digest, media_type=manifest.media_type)
-        return ManifestHead(digest=digest, media_type=_media_type(response))
+        if digest is None and (manifest := self.get_manifest(repository, reference)) is not None:
+            digest = manifest.digest
+        return digest
 
     def get_manifest(self, repository: str, reference: str) -> Manifest | None:
         """Return a manifest byte for byte, its digest computed here; None if missing."""
-        response = self._read("GET", repository, f"manifests/{reference}", headers={"Accept": _ACCEPT})
+        headers = {"Accept": _ACCEPT}
+        response = self._read("GET", repository, f"manifests/{reference}", headers=headers, most=_MANIFEST_LIMIT)
         if response.status_code == 404:
             return None
         self.expect(response, 200, f"read {repository}:{reference}")
-        content = response.content
-        if len(content) > _MANIFEST_LIMIT:
-            raise DamagedError(
-                f"the manifest {repository}:{reference} on {self.host} has {len(content)} bytes: not a manifest"
-            )
-        digest = sha256_digest(content)
+        digest = sha256_digest(response.content)
         if reference.startswith("sha256:") and reference != digest:
             raise DamagedError(f"{self.host} answered with {digest} when asked for {repository}@{reference}")
-        return Manifest(digest=digest, media_type=_media_type(response), content=content)
+        media_type = response.headers.get("Content-Type", DOCKER_MANIFEST).split(";")[0].strip()
+        return Manifest(digest=digest, media_type=media_type, content=response.content)
 
     def put_manifest(self, repository: str, reference: str, content: bytes, media_type: str) -> str:
         """Put the very bytes under a tag or digest, unless that is locked and has them already; return their digest."""
@@ -158,10 +153,8 @@ class Registry(RegistryHttp):
             return response
 
         response = self.repeated(put)
-        if response.status_code in _LOCKED:
-            head = self.head_manifest(repository, reference)
-            if head is not None and head.digest == digest:
-                return digest
+        if response.status_code in _LOCKED and self.head_manifest(repository, reference) == digest:
+            return digest
         self.expect(response, 201, f"write {repository}:{reference}")
         if (stored_digest := response.headers.get("Docker-Content-Digest", digest)) != digest:
             raise ImageError(f"{self.host} stored {repository}:{reference} as {stored_digest}, not as {digest}")
@@ -206,21 +199,13 @@ class Registry(RegistryHttp):
 
     def get_blob(self, repository: str, digest: str, *, limit: int = _MANIFEST_LIMIT) -> bytes:
         """Return a small blob, verified; ImageError if missing, too large or damaged."""
-        contents: list[bytes] = []
-
-        def attempt() -> requests.Response:
-            with self._once("GET", repository, digest) as response:
-                if response.status_code == 200:
-                    contents[:] = [self._read_limited(response, f"{repository}@{digest}", limit)]
-                return response
-
-        self.expect(self.repeated(attempt), 200, f"read {repository}@{digest}")
-        content = contents[0]
-        if sha256_digest(content) != digest:
+        response = self._read("GET", repository, f"blobs/{digest}", most=limit)
+        self.expect(response, 200, f"read {repository}@{digest}")
+        if sha256_digest(response.content) != digest:
             raise DamagedError(
                 f"the blob {repository}@{digest} on {self.host} is damaged: its contents have another digest"
             )
-        return content
+        return response.content
 
     def image_config(self, repository: str, manifest: Manifest, platform: str) -> Answer:
         """Return the configuration of an image; of an index, that of *platform*'s.
@@ -247,7 +232,8 @@ class Registry(RegistryHttp):
     def stream_blob(self, repository: str, digest: str) -> Iterator[bytes]:
         """Yield a blob's contents as they arrive, unverified; the connection ends with it."""
         try:
-            with self._once("GET", repository, digest) as response:
+            url, scopes = f"{self.url}/v2/{repository}/blobs/{digest}", scopes_of(repository, "pull")
+            with self.once("GET", url, scopes=scopes, stream=True) as response:
                 self.expect(response, 200, f"read {repository}@{digest}")
                 yield from response.iter_content(_CHUNK)
         except BusyError as error:
@@ -324,19 +310,6 @@ class Registry(RegistryHttp):
 
         self.expect(self.repeated(attempt), 201, f"upload {digest} to {repository}")
 
-    def _once(self, method: str, repository: str, digest: str) -> requests.Response:
-        """Begin to read a blob; the caller repeats a read that is interrupted."""
-        url = f"{self.url}/v2/{repository}/blobs/{digest}"
-        return self.once(method, url, scopes=scopes_of(repository, "pull"), stream=True)
-
-    def _read_limited(self, response: requests.Response, name: str, limit: int) -> bytes:
-        content = b""
-        for chunk in response.iter_content(_CHUNK):
-            content += chunk
-            if len(content) > limit:
-                raise DamagedError(f"the blob {name} on {self.host} is larger than {limit} bytes")
-        return content
-
     def _read(self, method: str, repository: str, path: str, **options: Any) -> requests.Response:
         return self._request(method, f"{self.url}/v2/{repository}/{path}", scopes_of(repository, "pull"), **options)
 
@@ -348,7 +321,3 @@ class Registry(RegistryHttp):
 def scopes_of(repository: str, *actions: str) -> list[str]:
     """Return the scope of a token for *actions* in *repository*."""
     return [f"repository:{repository}:{','.join(actions)}"]
-
-
-def _media_type(response: requests.Response) -> str:
-    return response.headers.get("Content-Type", DOCKER_MANIFEST).split(";")[0].strip()

@@ -84,7 +84,7 @@ class RegistryHttp:
         except BusyError as error:
             return error.response
         except TooLargeError as error:
-            raise ImageError(f"the registry {self.host} sends {error}") from error
+            raise DamagedError(f"the registry {self.host} sends {error}") from error
         except requests.RequestException as error:
             raise ImageError(
                 f"the registry {self.host} cannot be reached: {_reason(error)}",

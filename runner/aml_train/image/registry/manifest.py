@@ -104,11 +104,3 @@ class Manifest:
         ):
             raise DamagedError(f"the manifest {self.digest} lists something without digest or size")
         return entries
-
-
-@dataclass(frozen=True, kw_only=True)
-class ManifestHead:
-    """The facts of a manifest in the answer to HEAD."""
-
-    digest: str
-    media_type: str

@@ -215,11 +215,10 @@ def _in_registry(
         raise ValueError(f"{digest[:80]!r} is no digest")
     with evidence.open(reference.registry) as registry:
         there = registry.head_manifest(reference.repository, digest)
-        kept = registry.head_manifest(reference.repository, f"dig-{digest.removeprefix('sha256:')}")
         image: dict[str, Any] = {
             **recorded,
             "digest": digest if there is not None else None,
-            "kept": kept.digest if kept is not None else None,
+            "kept": registry.head_manifest(reference.repository, f"dig-{digest.removeprefix('sha256:')}"),
         }
         return {
             "image": image,

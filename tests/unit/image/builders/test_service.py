@@ -124,5 +124,7 @@ def test_tests_that_need_this_machine_are_refused(tmp_path: Path) -> None:
     service = SimpleNamespace(title="ACR Tasks of my.azurecr.io", where="aml-train.yml:4")
     ctx = cast("Any", SimpleNamespace(spec=plan(), tests=spec_of(tmp_path, keep=True)))
     builder = ServiceBuilder(cast("Any", service), login=lambda _: None, timeout=None)
-    with pytest.raises(InvalidError, match="aml-train.yml:4: the tests' container cannot be kept: it is not on this"):
+    with pytest.raises(
+        InvalidError, match=r"aml-train\.yml:4: the tests' container cannot be kept: it is not on this"
+    ):
         builder.verify(ctx, cast("Any", None), check=True, test=True)

@@ -167,7 +167,7 @@ def test_blobs() -> None:
     client.upload_blob("a", b"content")
     assert [line.split()[0] for line in fake.log] == ["HEAD", "POST", "PUT", "HEAD"]
     assert client.get_blob("a", digest) == b"content"
-    with pytest.raises(ImageError, match="is larger than 3 bytes"):
+    with pytest.raises(ImageError, match="sends an answer of more than 3 bytes"):
         client.get_blob("a", digest, limit=3)
     fake.blobs["a", digest] = b"changed"
     with pytest.raises(ImageError, match="is damaged: its contents have another digest"):
