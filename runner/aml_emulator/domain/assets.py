@@ -132,6 +132,7 @@ _NO_COMPONENT: Final = ("NotFound", "ComponentNotFound")
 """Recorded: component/e2etests, test_command_component_create_autoincrement."""
 
 DATA_TYPES: Final = ("uri_file", "uri_folder", "mltable")
+MODEL_TYPES: Final = ("custom_model", "mlflow_model", "triton_model")
 _IMAGE: Final = re.compile(r"[A-Za-z0-9][\w.:/@+-]*")
 """The form of an image's reference, roughly: neither empty nor with spaces, and no option of a command."""
 
@@ -182,6 +183,13 @@ def _check_content(kind: str, given: Mapping[str, Any]) -> None:
     image = given.get("image")
     if kind == "environments" and image and not _IMAGE.fullmatch(image):
         raise InvalidError(f"The image '{image}' of the environment is not a reference of a container image.")
+    if kind == "environments" and not (image or given.get("build")):
+        # The service's words: Azure/azureml-previews#213 and #333.
+        raise InvalidError("BaseImage, BaseDockerfile, or BuildContext must be set for Docker-based environments.")
+    model = given.get("modelType") or MODEL_TYPES[0]
+    if kind == "models" and model not in MODEL_TYPES:
+        # Refused, says MicrosoftDocs/azure-docs#105689; the words are not known.
+        raise InvalidError(f"The model type '{model}' is not supported. Use one of: {', '.join(MODEL_TYPES)}.")
 
 
 def known_version(workspace: Workspace, kind: str, name: str, version: str) -> AssetVersion:

@@ -174,6 +174,8 @@ def _comparison(match: re.Match[str], grammar: Grammar) -> Comparison:
         raise _refused(
             f"'{operator}' does not compare text ({group}.{key}); use one of: {', '.join(_TEXT_OPERATORS)}"
         )
+    elif bare := next((value for value in values if value[0] not in "'\""), None):
+        raise _refused(f"Expected a quoted string value for {group}.{key} (e.g. 'my-value'). Got value {bare}")
     return comparison
 
 

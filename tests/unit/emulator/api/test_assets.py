@@ -65,3 +65,18 @@ def test_a_component_is_described_by_its_specification(service: Service) -> None
         componentSpec={"type": "command", "description": "about"},
     )
     assert (shown["description"], shown["componentSpec"]["description"]) == (None, "about")
+
+
+@pytest.mark.parametrize(
+    ("path", "properties", "words"),
+    [
+        ("environments/empty/versions/1", {}, "BaseImage, BaseDockerfile, or BuildContext must be set"),
+        ("environments/conda/versions/1", {"condaFile": "{}"}, "BuildContext must be set"),
+        ("models/m/versions/1", {**MODEL, "modelType": "nonsense"}, "'nonsense' is not supported"),
+        ("models/m/versions/1", {**MODEL, "modelType": "MLFlow"}, "'MLFlow' is not supported"),
+    ],
+)
+def test_what_azure_refuses_is_refused(service: Service, path: str, properties: dict[str, Any], words: str) -> None:
+    answer = service.call("PUT", f"{WS}/{path}", {"properties": properties})
+    assert (answer.status, words in answer.json["error"]["message"]) == (400, True), answer.json
+    assert service.call("GET", f"{WS}/{path}").status == 404

@@ -49,6 +49,8 @@ def test_filters_hold(text: str, expected: bool) -> None:
         ("params.p > 'a'", "does not compare text"),
         ("attributes.phase = 'x'", "Invalid attribute key 'phase'"),
         ("run_id IN ()", "does not understand"),
+        ("tags.a = b", "Expected a quoted string value for tags.a (e.g. 'my-value'). Got value b"),
+        ("params.p IN ('1', 2)", "Got value 2"),
         ("metrics.m > 1 OR metrics.m < 0", "does not support OR"),
     ],
 )

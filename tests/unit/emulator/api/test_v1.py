@@ -100,3 +100,14 @@ def test_a_list_stays_a_list_and_rows_are_in_the_order_of_their_times(service: S
         log(service, value("rows", {"n": second}, kind="azureml.v1.table", createdUtc=f"2026-11-21T10:00:0{second}Z"))
     full = ask(service, "POST", f"{METRICS}/full", {"metricName": "rows"})
     assert [one["data"]["n"] for one in full["value"]] == [1, 2]
+
+
+def test_an_environment_of_a_build_context_is_listed_with_the_others(service: Service) -> None:
+    service.environment("of-image")
+    context = "azureml://datastores/workspaceblobstore/paths/context"
+    service.store.assets.put("environments", "of-context", "1", {"build": {"contextUri": context}})
+    listed = ask(service, "GET", f"/environment/v1.0{WS}/environments")["value"]
+    assert {one["name"]: (one["docker"]["buildContext"] or {}).get("location") for one in listed} == {
+        "of-image": None,
+        "of-context": context,
+    }

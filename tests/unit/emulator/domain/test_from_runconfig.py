@@ -81,6 +81,17 @@ def test_the_command(given: dict[str, Any], command: str) -> None:
     assert job(**given)["command"] == command
 
 
+@pytest.mark.parametrize("first", "0123456789abcdef")
+def test_the_name_that_azureml_core_gives_to_a_mounted_path_is_taken(first: str) -> None:
+    # `datastore.path(p).as_mount()` is named by a UUID's digits.
+    name = f"{first}27d86fcd2724b3a8c0b4cd2e24dfca4"
+    reference = {"dataStoreName": "workspaceblobstore", "mode": "mount", "pathOnDataStore": "p"}
+    found = job(dataReferences={name: reference}, arguments=[f"$AZUREML_DATAREFERENCE_{name}"])
+    check_job(found)
+    (given,) = found["inputs"]
+    assert found["command"].startswith(f'export AZUREML_DATAREFERENCE_{name}="${{{{inputs.{given}}}}}"; ')
+
+
 def test_arguments_of_docker_and_shared_memory_come_from_the_run_before_the_environment() -> None:
     of_environment = {"docker": {"arguments": ["--ipc=host"], "shmSize": "1g"}}
     assert job(environment=of_environment, docker={})["resources"] == {
