@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,15 @@ def test_answers_are_as_the_clients_declare_and_as_azure_gave_them(
     assert sorted(beyond - contracts.undeclared().keys()) == []
     assert len(checked) >= 40, sorted(checked)
     assert service.store.assets.version("codes", "thing", "1") is not None
+
+
+def test_the_documentation_says_what_was_recorded_in_2026() -> None:
+    page = (Path(__file__).parents[4] / "docs/emulator.md").read_text(encoding="utf-8")
+    months = {one["month"] for one in recorded.every() if "month" in one}
+    assert months == {"2026-03"}
+    (row,) = [line for line in page.splitlines() if line.startswith("| 2026-03,")]
+    said = set(re.findall("`(.*?)`", row))
+    assert said == {f"{one['method']} {one['path']}" for one in recorded.every() if "month" in one}
 
 
 @pytest.mark.parametrize(
