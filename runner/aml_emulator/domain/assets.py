@@ -370,12 +370,12 @@ def text(value: Any) -> str | None:
 
 
 def _same(key: str, before: Any, now: Any) -> bool:
-    """Return whether a field is unchanged; conda files are compared as values."""
+    """Return whether a field is unchanged: conda files are compared as values, and one that is absent is shown empty."""
     if key == "condaFile" and before and now:
         return bool(conda_of(str(before)) == conda_of(str(now)))
     if key == "componentSpec":
         return same_content(before, now)
-    return bool(before == now)
+    return bool((before or None) == (now or None))
 
 
 def data_uri(workspace: Workspace, uri: str, data_type: str) -> str:

@@ -80,3 +80,9 @@ def test_what_azure_refuses_is_refused(service: Service, path: str, properties: 
     answer = service.call("PUT", f"{WS}/{path}", {"properties": properties})
     assert (answer.status, words in answer.json["error"]["message"]) == (400, True), answer.json
     assert service.call("GET", f"{WS}/{path}").status == 404
+
+
+def test_an_environment_is_archived_by_sending_back_what_was_shown(service: Service) -> None:
+    # azure-ai-ml 1.35, operations/_environment_operations.py: archive.
+    shown = put(service, "environments/tool/versions/1", image="i")
+    assert put(service, "environments/tool/versions/1", **{**shown, "isArchived": True})["isArchived"] is True
