@@ -8,18 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from aml_train.core import events
 from aml_train.core.errors import AmlTrainError, Fault, InvalidError
-from aml_train.core.events import (
-    Event,
-    ImageChecked,
-    LogsEnded,
-    ModelPromoted,
-    RuleVerdict,
-    RunFinished,
-    TestsFinished,
-    Traceback,
-    rank_label,
-)
 from aml_train.core.masking import Masker
 from aml_train.core.text import harmless, lines_of
 from aml_train.jobs.logs.tracebacks import innermost
@@ -78,32 +68,32 @@ class Annotations:
         self._channel = channel
         self._masker = masker
         self._places = places
-        self._tracebacks: tuple[Traceback, ...] = ()
+        self._tracebacks: tuple[events.Traceback, ...] = ()
         self._count = 0
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         """Annotate one event."""
         match event:
-            case LogsEnded():
+            case events.LogsEnded():
                 self._tracebacks = event.tracebacks
-            case ImageChecked():
+            case events.ImageChecked():
                 self._checks(event)
-            case TestsFinished():
+            case events.TestsFinished():
                 for failure in event.failures:
                     file = self._places.relative(failure.file, start=self._places.project) if failure.file else None
                     self._error(failure.message or "failed", file, failure.line, f"Test failed: {failure.name}")
-            case RuleVerdict():
+            case events.RuleVerdict():
                 file, line = self._places.split(event.where)
                 title = f"Gate: {event.metric} {event.rule}"
                 if event.verdict == "missed":
                     self._error(event.reason, file, line, title)
                 elif event.verdict == "warned":
                     self._write(event.reason, file, line, title, level="warning")
-            case ModelPromoted():
+            case events.ModelPromoted():
                 after = f" Version {event.previous} is archived." if event.previous else ""
                 text = f"{event.model} version {event.version} is now in {event.stage}.{after}"
                 self._write(text, None, None, f"aml-train: {event.action}", level="notice")
-            case RunFinished():
+            case events.RunFinished():
                 if event.status == "job-failed":
                     self._exception()
                 if event.exit_code != 0:
@@ -123,7 +113,7 @@ class Annotations:
             message = f"{'1 fault' if len(faults) == 1 else f'{len(faults)} faults'}; nothing was done."
         self._verdict(error.status, headline(message), error.hint)
 
-    def _checks(self, event: ImageChecked) -> None:
+    def _checks(self, event: events.ImageChecked) -> None:
         """Annotate the image's line in the configuration; warnings only on a new check."""
         file, line = self._places.split(event.where)
         for finding in event.findings:
@@ -139,7 +129,7 @@ class Annotations:
             return
         for found in self._tracebacks:
             if place := innermost(found, code):
-                rank = f", {rank_label(found.rank)}" if found.rank else ""
+                rank = f", {events.rank_label(found.rank)}" if found.rank else ""
                 self._error(found.message, self._places.relative(place[0]), place[1], f"The job's exception{rank}")
                 return
 

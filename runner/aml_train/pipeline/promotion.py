@@ -10,14 +10,12 @@ from typing import Any, Final
 
 from aml_train.azure.acr import password_of
 from aml_train.azure.blob.lease import AzureLeases
-from aml_train.azure.models import AzureCatalogue
 from aml_train.config.model import Config
 from aml_train.config.policy import PolicyConfig
 from aml_train.config.sections.targets import TargetConfig
 from aml_train.core.clock import SYSTEM_CLOCK
 from aml_train.core.errors import AmlTrainError, CancelledError, InvalidError
 from aml_train.core.events import Listener, RunFinished
-from aml_train.models.lineage import Tracer
 from aml_train.models.passport.trust import load_trust
 from aml_train.models.passport.verify import Verifier
 from aml_train.models.promotion.change import Promotion, PromotionRequest
@@ -61,17 +59,13 @@ def open_promoter(
     connection = open_workspace(host, target, directory, emit)
     if target.kind == "azure":
         password_of(target, host.environ)  # a missing one is reported before anything is looked up
-    catalogue = AzureCatalogue(connection.service, SYSTEM_CLOCK)
-    tracer = Tracer(service=connection.service, catalogue=catalogue, registry=connection.registry)
-    verifier = None
-    if policy is not None:
-        evidence = open_evidence(connection.service, connection.registry)
-        verifier = Verifier(evidence=evidence, trust=load_trust(policy))
+    evidence = open_evidence(connection.service, connection.registry)
+    verifier = Verifier(evidence=evidence, trust=load_trust(policy)) if policy is not None else None
     return Promoter(
         service=connection.service,
-        catalogue=catalogue,
+        catalogue=evidence.catalogue,
         store=AzureLeases(connection.service, clock=SYSTEM_CLOCK),
-        tracer=tracer,
+        tracer=evidence,
         evaluate=evaluate,
         clock=SYSTEM_CLOCK,
         listener=emit,

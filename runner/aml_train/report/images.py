@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from aml_train.core.comparison import Row
@@ -15,6 +15,7 @@ from aml_train.image.readiness.check import installed_packages, load_facts
 from aml_train.image.records import any_record, proposals_of
 from aml_train.jobs.workspace import JobView
 from aml_train.models.catalogue import Catalogue
+from aml_train.models.lineage import Tracer
 
 if TYPE_CHECKING:
     from aml_train.image.registry.client import Registry
@@ -53,11 +54,12 @@ def _digest(reference: str) -> str:
     return reference.partition("@")[2]
 
 
-def _open(registry: Callable[[str], Registry | None], image: ImageReady) -> tuple[Registry, ImageRef]:
+def _open(sources: Tracer, image: ImageReady) -> tuple[Registry, ImageRef]:
     """Return the registry of an image, and the image's name.
 
     Raises:
-        ImageError: the image has no digest, or its registry is not reached from here.
+        ImageError: the image has no digest.
+        ServiceError: its registry is not reached from here.
     """
     try:
         reference = ImageRef.parse(image.reference)
@@ -65,21 +67,16 @@ def _open(registry: Callable[[str], Registry | None], image: ImageReady) -> tupl
         reference = None
     if reference is None or not is_digest(image.digest):
         raise ImageError(f"The packages of {image.reference} are not known: it has no digest.")
-    opened = registry(reference.registry)
-    if opened is None:
-        raise ImageError(
-            f"The packages of the image are not known: the registry {reference.registry} is not reached from here."
-        )
-    return opened, reference
+    return sources.open(reference.registry), reference
 
 
-def read_packages_of(registry: Callable[[str], Registry | None], image: ImageReady) -> Mapping[str, str]:
+def read_packages_of(sources: Tracer, image: ImageReady) -> Mapping[str, str]:
     """Return the packages of a job's image by the facts of its readiness checks: ``pip:numpy`` → version.
 
     Raises:
         ImageError: they are not known, and the message says why; the registry refuses, or the facts are damaged.
     """
-    opened, reference = _open(registry, image)
+    opened, reference = _open(sources, image)
     with opened:
         for place in dict.fromkeys((reference.repository, proposals_of(reference.repository))):
             if (facts := load_facts(opened, place, image.digest)) is not None:
@@ -89,7 +86,7 @@ def read_packages_of(registry: Callable[[str], Registry | None], image: ImageRea
     )
 
 
-def read_tests(registry: Callable[[str], Registry | None], image: ImageReady, view: JobView) -> TestsFinished | None:
+def read_tests(sources: Tracer, image: ImageReady, view: JobView) -> TestsFinished | None:
     """Return the tests that passed in a job's image, by their record; None without one.
 
     Raises:
@@ -98,7 +95,7 @@ def read_tests(registry: Callable[[str], Registry | None], image: ImageReady, vi
     key = view.tags.get(TAG_TESTED, "")
     if not key or " " in key:  # where nothing was tested, the tag is a sentence
         return None
-    opened, reference = _open(registry, image)
+    opened, reference = _open(sources, image)
     with opened:
         record = any_record(opened, reference.repository, image.digest, key)
     if record is None:

@@ -6,7 +6,7 @@ import datetime
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
+from typing import Any, Final, TypeVar, get_args
 
 from aml_train.comparison import Project, metric_points
 from aml_train.config.model import Config
@@ -25,28 +25,21 @@ from aml_train.jobs.composed import ChildView
 from aml_train.jobs.cost import Spending
 from aml_train.jobs.metrics import tables_of_job
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.workspace import JobView, ModelView, Workspace, seconds_of
-from aml_train.models.catalogue import Catalogue
+from aml_train.jobs.workspace import JobView, ModelView, seconds_of
 from aml_train.models.lineage import Tracer
 from aml_train.pipeline.branch_verdicts import Recorded
 from aml_train.pipeline.evaluate import evaluate
 from aml_train.report import images, parts, values
-
-if TYPE_CHECKING:
-    from aml_train.image.registry.client import Registry
 
 _T = TypeVar("_T")
 _ORDER: Final = {part: number for number, part in enumerate(get_args(values.Part))}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportSources:
+class ReportSources(Tracer):
     """The services that a report is read from, and what it is made with.
 
     Attributes:
-        service: the workspace's jobs.
-        catalogue: its environments and data assets.
-        registry: opens the registry of that host; None for one that is not reached.
         project: loads the project; asked as often as it is needed.
         target: the name of the target, for the command that does the same again.
         masker: hides secrets in every text.
@@ -55,9 +48,6 @@ class ReportSources:
         progress: receives the name of each part before it is read.
     """
 
-    service: Workspace
-    catalogue: Catalogue
-    registry: Callable[[str], Registry | None]
     project: Callable[[], Project]
     target: str = ""
     masker: Masker = field(default_factory=Masker)
@@ -189,12 +179,12 @@ class PartReader:
 
     def images(self) -> Mapping[str, Any]:
         """Read the image, its packages and tests, and what differs from the baseline's."""
-        registry, gaps, view = self.sources.registry, self.gaps, self.view
-        image = gaps.read("images", lambda: images.image_of(view, self.sources.catalogue))
+        sources, gaps, view = self.sources, self.gaps, self.view
+        image = gaps.read("images", lambda: images.image_of(view, sources.catalogue))
         if image is None:
             return {}
-        packages = gaps.read("packages", lambda: images.read_packages_of(registry, image)) or {}
-        tests = gaps.read("packages", lambda: images.read_tests(registry, image, view))
+        packages = gaps.read("packages", lambda: images.read_packages_of(sources, image)) or {}
+        tests = gaps.read("packages", lambda: images.read_tests(sources, image, view))
         return {
             "images": (image, *images.further_images(view.tags)),
             "packages": packages,
@@ -211,13 +201,12 @@ class PartReader:
         before = images.image_of(view, self.sources.catalogue) if view is not None else None
         if before is None or before.digest in ("", image.digest):
             return ()
-        return images.changed_packages(images.read_packages_of(self.sources.registry, before), packages)
+        return images.changed_packages(images.read_packages_of(self.sources, before), packages)
 
     def lineage(self) -> Mapping[str, Any]:
         """Trace the lineage of the model, or of a job that wrote none."""
         sources, model = self.sources, self.model
-        tracer = Tracer(service=sources.service, catalogue=sources.catalogue, registry=sources.registry)
-        trace = functools.partial(tracer.trace_job, self.view) if model is None else lambda: tracer.trace(model)
+        trace = functools.partial(sources.trace_job, self.view) if model is None else lambda: sources.trace(model)
         return {"lineage": self.gaps.read("lineage", trace)}
 
     def files(self) -> Mapping[str, Any]:

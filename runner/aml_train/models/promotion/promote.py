@@ -14,17 +14,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from aml_train.config.sections.gate import BaselineConfig
+from aml_train.core import events
 from aml_train.core.clock import Clock
 from aml_train.core.errors import CancelledError, GateFailedError, InvalidError
-from aml_train.core.events import (
-    BaselineCompared,
-    Listener,
-    MetricsSettled,
-    ModelPromoted,
-    Notice,
-    Stage,
-    report_stage,
-)
 from aml_train.gate.decide import Decision, GateResult
 from aml_train.gate.history import series_of
 from aml_train.jobs.workspace import ModelView, Workspace
@@ -73,7 +65,7 @@ class Promoter:
     tracer: Tracer
     evaluate: Evaluate
     clock: Clock
-    listener: Listener
+    listener: events.Listener
     prove: Prove
     verify: Callable[[ModelView], Verification] | None = None
 
@@ -95,7 +87,7 @@ class Promoter:
         state = self._settled_state(request, stage, confirm)
         chosen, foreign = choose(request, state, self.listener, self.prove)
         if state.names == (chosen.version,):
-            self.listener(Notice(text=f"{title(chosen)} is in {stage} already."))
+            self.listener(events.Notice(text=f"{title(chosen)} is in {stage} already."))
             return Promotion(action="promote", status="unchanged", model=chosen, stage=stage)
         check_expected(request, state)
         check_source(request, chosen)
@@ -108,7 +100,7 @@ class Promoter:
             )
         if foreign:
             text = f"{title(chosen)} is foreign, and is promoted all the same: {foreign}"
-            self.listener(Notice(text=text, level="warning"))
+            self.listener(events.Notice(text=text, level="warning"))
         self._demand(request, chosen)
         decision = self._decide(request, chosen, previous)
         change = new_change(request, "promote", chosen, previous, lineage, decision, foreign)
@@ -132,7 +124,7 @@ class Promoter:
         lineage = self._trace(chosen)
         if lineage.broken:
             text = f"The lineage of {title(chosen)} is broken: {'; '.join(lineage.broken)}"
-            self.listener(Notice(text=text, level="warning"))
+            self.listener(events.Notice(text=text, level="warning"))
         change = new_change(request, "rollback", chosen, state.present, lineage, None)
         return self._carry_out(request, change, state, chosen, decision=None, lineage=lineage, confirm=confirm)
 
@@ -157,7 +149,7 @@ class Promoter:
         if request.dry_run:
             unfinished = f"The {state.record.pending.action} of version {state.record.pending.version}"
             self.listener(
-                Notice(text=f"{unfinished} is not finished; a run that changes something finishes it first.")
+                events.Notice(text=f"{unfinished} is not finished; a run that changes something finishes it first.")
             )
             return state
         begun = state.record.pending
@@ -176,7 +168,7 @@ class Promoter:
             summary.append(lineage.summary)
             for step in lineage.walk():
                 if step.state == "unknown":
-                    self.listener(Notice(text=f"{step.kind} {step.name}: {step.detail}", level="warning"))
+                    self.listener(events.Notice(text=f"{step.kind} {step.name}: {step.detail}", level="warning"))
         return lineage
 
     def _demand(self, request: PromotionRequest, chosen: ModelView) -> None:
@@ -203,7 +195,7 @@ class Promoter:
         policy = request.policy
         if not policy.rules:
             self.listener(
-                Notice(text=f"No rules are given for {request.stage}: nothing is decided.", level="warning")
+                events.Notice(text=f"No rules are given for {request.stage}: nothing is decided.", level="warning")
             )
         against = f"version {previous[0].version}" if previous else "an empty stage"
         with self._stage("gate", f"Decide the gate of {title(chosen)} against {against}") as summary:
@@ -218,9 +210,9 @@ class Promoter:
             # A lineage without a job is broken, and has ended the promotion by now.
             job = chosen.origin or ""
             gated = self.evaluate(self.service, job, policy.rules, baseline, clock=self.clock)
-            self.listener(MetricsSettled(job=job, metrics=gated.metrics, histories=series_of(gated.histories)))
+            self.listener(events.MetricsSettled(job=job, metrics=gated.metrics, histories=series_of(gated.histories)))
             if gated.comparison is not None:
-                self.listener(BaselineCompared(comparison=gated.comparison, where=baseline.where))
+                self.listener(events.BaselineCompared(comparison=gated.comparison, where=baseline.where))
             for event in gated.decision.rules:
                 self.listener(event)
             if not gated.decision.met:
@@ -274,7 +266,7 @@ class Promoter:
                 held.write(encode(record.ended()))
             summary.append(f"version {previous} is archived" if previous else "the stage was empty")
         self.listener(
-            ModelPromoted(
+            events.ModelPromoted(
                 model=request.model,
                 version=chosen.version,
                 stage=change.stage,
@@ -287,8 +279,8 @@ class Promoter:
         view = self.catalogue.version(request.model, chosen.version) or chosen
         return replace(result, status="changed", model=view, change=change.id)
 
-    def _stage(self, name: Stage, title: str) -> AbstractContextManager[list[str]]:
-        return report_stage(name, title, emit=self.listener, now=self.clock.now)
+    def _stage(self, name: events.Stage, title: str) -> AbstractContextManager[list[str]]:
+        return events.report_stage(name, title, emit=self.listener, now=self.clock.now)
 
 
 def question(change: Change, model: str) -> str:
