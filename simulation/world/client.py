@@ -1,7 +1,7 @@
 """The client: the product's pipeline as one simulated program.
 
 A client does what a command of ``aml-train`` does, with the same functions, and ends as the command line ends: the boundary of
-errors is that of ``aml_train.__main__``.
+errors is that of ``aml_train.cli.process``.
 """
 
 from __future__ import annotations

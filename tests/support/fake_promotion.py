@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from aml_train import __main__
+from aml_train.cli.process import run_command_line
 from aml_train.config.sections.gate import GateRule
 from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
@@ -151,4 +151,4 @@ def use_place(monkeypatch: pytest.MonkeyPatch, folder: Path, place: Place, confi
 def run_command(monkeypatch: pytest.MonkeyPatch, *args: str) -> int:
     """Run `aml-train` with these arguments in this process; return its exit code."""
     monkeypatch.setattr("sys.argv", ["aml-train", *args])
-    return __main__.run_command_line()
+    return run_command_line()

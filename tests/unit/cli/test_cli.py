@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from aml_train import __main__, __version__
+from aml_train import __version__
+from aml_train.cli.process import run_command_line
 from aml_train.core.errors import GateFailedError, ImageError
 from aml_train.pipeline.project_name import folder_project
 
@@ -17,7 +18,7 @@ environment: azureml:sklearn:1
 
 def run(monkeypatch: pytest.MonkeyPatch, *args: str) -> int:
     monkeypatch.setattr("sys.argv", ["aml-train", *args])
-    return __main__.run_command_line()
+    return run_command_line()
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from aml_train import __main__
 from aml_train.cli.console import ConsoleListener
+from aml_train.cli.process import run_command_line
 from aml_train.core.events import LogLines, Notice, RunFinished, StageFinished, StageStarted
 from aml_train.core.streams import lasting_output, prepare_streams
 from aml_train.pipeline.execute import json_listener
@@ -99,13 +99,13 @@ def test_a_record_that_cannot_be_written_does_not_end_the_run(
 def test_the_command_line_names_them(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: OSError, code: int, said: str
 ) -> None:
-    from aml_train.cli import main as cli
+    from aml_train.cli import process
     from aml_train.core import machine
 
     def fail(**_options: object) -> None:
         raise error
 
-    monkeypatch.setattr(cli, "cli", fail)
+    monkeypatch.setattr(process, "cli", fail)
     monkeypatch.setattr(machine, "_is_gone", lambda: True)
-    assert __main__.run_command_line() == code
+    assert run_command_line() == code
     assert capsys.readouterr().err.startswith(said)

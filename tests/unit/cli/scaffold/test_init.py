@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aml_train import __main__
+from aml_train.cli.process import run_command_line
 from aml_train.cli.scaffold.draft import Item, render, scalar
 from aml_train.cli.scaffold.project import nearness, scan
 from aml_train.config.load import load_config
@@ -43,7 +43,7 @@ Init = Callable[..., Ran]
 def init(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Init:
     def run(*arguments: str) -> Ran:
         monkeypatch.setattr("sys.argv", ["aml-train", "init", *arguments])
-        code = __main__.run_command_line()
+        code = run_command_line()
         said = capsys.readouterr()
         return Ran(code, said.out, said.err)
 
