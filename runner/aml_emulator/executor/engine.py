@@ -296,7 +296,7 @@ class Engine:
             one["Path"].removeprefix(lead) for one in changes if one["Path"].startswith(lead) and one["Kind"] == 1
         ]
         found = {}
-        for path in islice(filter(wanted, paths), 1000):
+        for path in islice(filter(wanted, paths), 200):
             api: Any = self._api  # docker-py asks for a whole archive only
             place = api._url("/containers/{0}/archive", container_id)
             answer = api.head(place, params={"path": lead + path}, timeout=60)

@@ -242,8 +242,7 @@ def declared(project: Project, goal: str) -> tuple[Mark, tuple[str, ...]] | None
     for file in sorted(project.pyproject, key=lambda one: nearness(one.path, goal)):
         listed = file.declared("project", "dependencies")
         found = [str(one) for one in listed] if isinstance(listed, list) else []
-        poetry = file.declared("tool", "poetry", "dependencies") or file.declared("packages")
-        found = found or list(_poetry(poetry))
+        found = found or list(_poetry(file.table("tool", "poetry", "dependencies") or file.table("packages")))
         if found:
             place = file.first(r"^dependencies\s*=|^\[(?:tool\.poetry\.dependencies|packages)\]")
             locked = _locked([one for one in project.locks if one.folder == file.folder])
@@ -254,13 +253,12 @@ def declared(project: Project, goal: str) -> tuple[Mark, tuple[str, ...]] | None
 
 def _locked(locks: Sequence[TextFile]) -> dict[str, str]:
     """Return the version that lock files chose of each package, by normalised names; none of one that they have twice."""
-    listed = [
-        (one["name"], one["version"]) for file in locks for one in file.declared("package") or () if "version" in one
-    ]
+    listed = [(str(one.get("name")), one.get("version")) for file in locks for one in file.tables("package")]
     for file in locks:
-        listed += [(name, one.get("version", "")[2:]) for name, one in (file.declared("default") or {}).items()]
+        of_pipenv = [(name, one) for name, one in file.table("default").items() if isinstance(one, dict)]
+        listed += [(name, str(one.get("version")).removeprefix("==")) for name, one in of_pipenv]
     names = Counter(canonicalize_name(name) for name, _ in listed)
-    return {name: version for given, version in listed if names[name := canonicalize_name(given)] == 1}
+    return {name: str(version) for given, version in listed if names[name := canonicalize_name(given)] == 1}
 
 
 def _pinned(requirement: str, locked: Mapping[str, str]) -> str:
@@ -275,16 +273,17 @@ def _pinned(requirement: str, locked: Mapping[str, str]) -> str:
     return str(found)
 
 
-def _poetry(listed: Any) -> Iterator[str]:
-    """Yield Poetry's dependencies as PEP 508 has them."""
-    for name, given in (listed if isinstance(listed, dict) else {}).items():
-        version = given.get("version") if isinstance(given, dict) else given
-        optional = isinstance(given, dict) and given.get("optional")
-        if name.lower() != "python" and isinstance(version, str) and not optional:
-            specifier = _specifier(version.strip())
-            exact = specifier[:1].isdigit()
-            extras = f"[{','.join(given['extras'])}]" if isinstance(given, dict) and given.get("extras") else ""
-            yield name + extras + ("" if specifier == "*" else f"{'==' if exact else ''}{specifier}")
+def _poetry(listed: Mapping[str, Any]) -> Iterator[str]:
+    """Yield dependencies of Poetry or Pipenv as PEP 508 has them."""
+    for name, given in listed.items():
+        spec = given if isinstance(given, dict) else {"version": given}
+        version, extras = spec.get("version"), spec.get("extras")
+        if name.lower() == "python" or not isinstance(version, str) or spec.get("optional"):
+            continue
+        specifier = _specifier(version.strip())
+        wanted = f"[{','.join(map(str, extras))}]" if isinstance(extras, list) else ""
+        exact = "==" if specifier[:1].isdigit() else ""
+        yield name + wanted + ("" if specifier == "*" else exact + specifier)
 
 
 def _specifier(text: str) -> str:

@@ -133,6 +133,16 @@ class TextFile:
             found = found.get(key) if isinstance(found, dict) else None
         return found
 
+    def table(self, *keys: str) -> dict[str, Any]:
+        """Return the table under *keys*; an empty one if there is none."""
+        found = self.declared(*keys)
+        return found if isinstance(found, dict) else {}
+
+    def tables(self, *keys: str) -> list[dict[str, Any]]:
+        """Return the tables of the list under *keys*; none if there is no such list."""
+        found = self.declared(*keys)
+        return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
     @functools.cached_property
     def _toml(self) -> Any:
         try:
@@ -324,8 +334,9 @@ def unread(project: Project) -> Iterator[tuple[str, str]]:
         if found is not None:
             yield file.path, f"{found[0].where}: {remedy}"
     for notebook in project.notebooks:
-        cells = ["".join(cell.get("source", "")) for cell in notebook.declared("cells") or ()]
-        unwritten = [path for path in written_by(cells) if posixpath.join(notebook.folder, path) not in project.files]
+        cells = ["".join(map(str, cell.get("source") or "")) for cell in notebook.tables("cells")]
+        written = [posixpath.normpath(posixpath.join(notebook.folder, path)) for path in written_by(cells)]
+        unwritten = [path for path in written if path not in project.files]
         what = "a notebook, which is not read: export it with `jupyter nbconvert --to script`"
         if unwritten:
             what = f"a cell writes {unwritten[0]}, and has not run: run the cell, or save its lines as that file"
@@ -344,7 +355,7 @@ def written_by(cells: Sequence[str]) -> Iterator[str]:
         return found[1] if found else name[0]
 
     for match in re.finditer(r"^%%writefile +(?:-a +)?(\S+\.py)$", code, re.MULTILINE):
-        yield posixpath.normpath(re.sub(r"\{(\w+)\}", value, match[1]))
+        yield re.sub(r"\{(\w+)\}", value, match[1])
 
 
 # Kinds of YAML files

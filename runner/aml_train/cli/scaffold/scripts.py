@@ -73,7 +73,7 @@ def entry_points(project: Project) -> Iterator[Candidate]:
     scripts = {file.path: file for file in project.scripts}
     for file in project.pyproject:
         for keys in (("project", "scripts"), ("tool", "poetry", "scripts")):
-            for name, target in (file.declared(*keys) or {}).items():
+            for name, target in file.table(*keys).items():
                 module, _, function = str(target).partition(":")
                 for root in ("src", ""):
                     found = find_module(project, module, posixpath.join(file.folder, root))

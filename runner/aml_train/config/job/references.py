@@ -52,7 +52,7 @@ def check_command(
 _STOPS: Final = re.compile(r"\b(?:set|bash|sh)\s+[-+][a-z]*e|errexit|&&|\|\||<<|\b(?:if|for|while|case|function)\b")
 #: Lines whose failure nobody needs.
 _HARMLESS: Final = ("#", "echo ", "export ", "ls", "nvidia-smi", "set ")
-_QUOTED: Final = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
+_QUOTED: Final = re.compile(r"""(?<!\w)'[^']*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
 _PIPE: Final = re.compile(r"\|&?\s*tee\b")
 
 

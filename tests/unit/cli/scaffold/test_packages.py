@@ -34,6 +34,19 @@ DECLARED = [
         "pyproject.toml:1",
         ("numpy>=1.24.1,<2", "pandas", "scipy>=1.9,<1.10"),
     ),
+    (
+        {
+            "pyproject.toml": '[project]\nname = "p"\ndependencies = ["A_b>=2; python_version>\'3\'", "c[x]", "d", "torch", "e @ https://e.test/e.whl"]\n',
+            "uv.lock": "version = 1\n" + "".join(
+                f'[[package]]\nname = "{name}"\nversion = "{version}"\n'
+                for name, version in [("a-b", "2.1"), ("c", "1.0"), ("d", "1"), ("d", "2"), ("torch", "2.9.0+cu128"), ("e", "3")]
+            ) + '[[package]]\nname = "p"\nsource = { virtual = "." }\n',
+        },
+        "pyproject.toml:3",
+        ('A_b==2.1; python_version > "3"', "c[x]==1.0", "d", "torch", "e @ https://e.test/e.whl"),
+    ),
+    ({"Pipfile": "[packages]\na = '*'\nb = {version = '>=1', extras = ['x']}\n", "Pipfile.lock": '{"default": {"a": "1", "b": {"version": "==1.5"}}}'}, "Pipfile:1", ("a", "b[x]==1.5")),
+    ({"Pipfile": "[packages]\na = '*'\n", "Pipfile.lock": "{"}, "Pipfile:1", ("a",)),
 ]  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from aml_train.cli.scaffold.draft import Candidate, render
-from aml_train.cli.scaffold.project import scan
+from aml_train.cli.scaffold.project import scan, unread
 from aml_train.cli.scaffold.proposal import candidates, named
 from aml_train.cli.scaffold.scripts import script_of, training_scripts
 
@@ -168,3 +168,28 @@ def test_a_file_is_named_by_its_path(tmp_path: Path) -> None:
     assert found is not None
     assert found.what == "python odd.py"
     assert named(scan(tmp_path), "none.py") is None
+
+
+@pytest.mark.parametrize(
+    ("notebook", "path"),
+    [
+        (
+            '{"cells": [{"source": ["d = \'src\'\\n", "x = 1"]}, {"source": "%%writefile {d}/a.py\\nx"}]}',
+            "nb/src/a.py",
+        ),
+        ('{"cells": [{"source": "%%writefile -a ./b.py"}, {"source": "%%writefile c.txt"}]}', "nb/b.py"),
+        ('{"cells": [{"source": "%%writefile {unknown}/a.py"}]}', "nb/{unknown}/a.py"),
+        ('{"cells": [1, {"source": null}]}', None),
+        ('{"cells": {}}', None),
+        ("{", None),
+    ],
+)
+def test_files_that_a_notebooks_cells_write(tmp_path: Path, notebook: str, path: str | None) -> None:
+    write(tmp_path, {"nb/a.ipynb": notebook})
+    ((_, line),) = unread(scan(tmp_path))
+    assert line.removeprefix("nb/a.ipynb:1: ").startswith(
+        f"a cell writes {path}," if path else "a notebook, which is"
+    )
+    if path is not None:
+        write(tmp_path, {path: ""})
+        assert "a notebook" in next(iter(unread(scan(tmp_path))))[1]
