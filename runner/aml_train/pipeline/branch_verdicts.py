@@ -13,7 +13,9 @@ import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol, get_args
+from typing import Any, Final, NamedTuple, Protocol
+
+import msgspec
 
 from aml_train.core.answers import json_number
 from aml_train.core.git import Origin
@@ -30,8 +32,7 @@ _ENOUGH: Final = 200
 _MOST_PROVED: Final = 10
 
 
-@dataclass(frozen=True, kw_only=True)
-class RuleValues:
+class RuleValues(NamedTuple):
     """The numbers that one rule of the gate was decided on, and how; None for none."""
 
     value: float | None
@@ -139,17 +140,9 @@ def branch_of(origin: Origin | None) -> str | None:
 def read_verdict(tags: Mapping[str, str], branch: str) -> BranchVerdict | None:
     """Return *branch*'s verdict from a job's *tags*; None if there is no valid one."""
     try:
-        found = json.loads(tags.get(verdict_tag(branch), ""))
-        gate = found["gate"]
-        if gate not in get_args(GateWord):
-            return None
-        texts = {name: str(found[name]) for name in ("at", "commit", "repository", "configuration")}
-        rules = tuple(
-            RuleValues(value=_number(value), limit=_number(limit), verdict=str(verdict))
-            for value, limit, verdict in found.get("rules", ())
-        )
-        return BranchVerdict(gate=gate, rules=rules, against=str(found.get("against", "")), **texts)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
+        # Not strict, because numbers that are not finite are texts.
+        return msgspec.json.decode(tags.get(verdict_tag(branch), ""), type=BranchVerdict, strict=False)
+    except (ValueError, RecursionError):
         # Tags can be changed by hand: what is no verdict of ours is none.
         return None
 
@@ -209,14 +202,6 @@ def _text(verdict: BranchVerdict) -> str:
         if len(text) <= VALUE_LENGTH:
             break
     return text
-
-
-def _number(value: object) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise TypeError("a rule's number is none")
-    return float(value)
 
 
 def latest_passed(

@@ -42,7 +42,10 @@ def follow_job(ctx: RunContext, target: Target, job: SubmittedJob) -> SubmittedJ
             try:
                 view = _follow_attempts(ctx, target, job, spending)
             finally:
-                _report_cost(ctx, spending)
+                cost = spending.cost()
+                ctx.progress.add(cost=cost)
+                if cost is not None:
+                    ctx.emit(cost)
         ctx.progress.live = None
         summary.append("completed" if number_of(view.name) == 1 else f"completed as {view.name}")
     return replace(job, view=view, settled=settled)
@@ -149,10 +152,3 @@ def _report_attempt(ctx: RunContext, view: JobView, *, again: str | None = None)
     attempt = attempt_of(view, again=again)
     ctx.progress.add(attempts=(*ctx.progress.result.attempts, attempt))
     ctx.emit(attempt)
-
-
-def _report_cost(ctx: RunContext, spending: Spending) -> None:
-    cost = spending.cost()
-    ctx.progress.add(cost=cost)
-    if cost is not None:
-        ctx.emit(cost)

@@ -11,8 +11,9 @@ import dataclasses
 import datetime
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, Literal, cast
 
 from aml_train.config.model import Config
 from aml_train.config.sections.gate import GateRule
@@ -45,10 +46,11 @@ _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _SKEW: Final = datetime.timedelta(minutes=5)
 
 
+@dataclass(frozen=True)
 class GitProver:
     """Proves verdicts of branches, and jobs, for the configuration and the checkout of this run.
 
-    Args:
+    Attributes:
         config: the configuration of this run, which is loaded again at other commits.
         names: the target's names.
         origin: where this run comes from; None outside a git repository.
@@ -56,19 +58,18 @@ class GitProver:
         target: has the registry of the images.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        names: TargetNames,
-        origin: Origin | None,
-        project: ProjectName | None,
-        target: Target,
-    ) -> None:
-        self.origin = origin
-        self.sdk = with_sdk(config).sdk or "v2"
-        self._config, self._names, self._project, self._target = config, names, project, target
-        self._rules: dict[str, tuple[GateRule, ...]] = {}
-        self._faults: dict[tuple[str, str, str], str] = {}
+    config: Config
+    names: TargetNames
+    origin: Origin | None
+    project: ProjectName | None
+    target: Target
+    _rules: dict[str, tuple[GateRule, ...]] = field(default_factory=dict)
+    _faults: dict[tuple[str, str, str], str] = field(default_factory=dict)
+
+    @property
+    def sdk(self) -> Literal["v1", "v2"]:
+        """The SDK that submits the configuration's job."""
+        return with_sdk(self.config).sdk or "v2"
 
     def prove(self, service: Workspace, job: JobView, branch: str, verdict: BranchVerdict) -> Proof:
         """See :class:`aml_train.pipeline.branch_verdicts.Prover`."""
@@ -94,11 +95,11 @@ class GitProver:
         if not _COMMIT.fullmatch(commit):
             return f"{commit[:80]!r} is no commit"
         here = self.origin is not None and self.origin.branch == branch and not self.origin.dirty
-        if fault := fault_of_branch_commit(self._config.directory, branch, commit, checked_out=here):
+        if fault := fault_of_branch_commit(self.config.directory, branch, commit, checked_out=here):
             return fault
-        directory = self._config.directory.resolve()
+        directory = self.config.directory.resolve()
         top = repository_top(directory)
-        if top is None or self._config.at is None:
+        if top is None or self.config.at is None:
             return "this is not a git repository"
         with temporary_folder("code") as folder:
             copy = folder / "files"
@@ -110,7 +111,7 @@ class GitProver:
                 return copy / real.relative_to(top) if path.is_absolute() and real.is_relative_to(top) else path
 
             try:
-                config = with_sdk(self._config.at(move))
+                config = with_sdk(self.config.at(move))
                 self._rules[commit] = config.gate
                 return self._difference(service, job, config, commit)
             except AmlTrainError as error:
@@ -120,10 +121,10 @@ class GitProver:
 
     def _difference(self, service: Workspace, job: JobView, config: Config, commit: str) -> str:
         """Return how *job* differs from what *config* trains; empty if it does not."""
-        template = _template(config, self._names)
+        template = _template(config, self.names)
         found = service.identity(job.name, sdk=config.sdk or "v2")
         images: dict[str, Tested] = {}
-        project = self._project.repository if self._project is not None else ""
+        project = self.project.repository if self.project is not None else ""
         for name, image in named_images(config, project).items():
             repository = str(image.repository)
             released = self._released(repository, commit, found)
@@ -135,7 +136,7 @@ class GitProver:
 
     def _released(self, repository: str, commit: str, found: Identity) -> Tested | None:
         """Return the image of *found* that the registry's tags of *commit* lead to; None for none."""
-        location = self._target.image_registry()
+        location = self.target.image_registry()
         names = {name for part in found.parts.values() for name in part if _DIGEST.fullmatch(name)}
         with location.client() as registry:
             for digest in sorted(names):

@@ -78,7 +78,12 @@ def _template() -> Template:
         trim_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"cell": _cell, "data_url": _data_url, "draw": draw}
+    environment.filters |= {
+        "cell": _cell,
+        "data_url": _data_url,
+        "draw": draw,
+        "kind": lambda one: type(one).__name__.lower(),
+    }
     return environment.get_template("report.html.j2")
 
 

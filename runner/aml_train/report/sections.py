@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from typing import Final
 
 from aml_train.core.answers import json_number
 from aml_train.core.comparison import Row
@@ -61,7 +61,6 @@ Cell = str | float | Word | Link | None
 class Line:
     """A paragraph."""
 
-    kind: ClassVar = "line"
     cells: tuple[Cell, ...]
 
 
@@ -69,7 +68,6 @@ class Line:
 class Table:
     """Rows below titles; *numbers* are the columns of numbers. *folded* ones are hidden until they are asked for."""
 
-    kind: ClassVar = "table"
     title: str
     head: Sequence[Cell]
     rows: Sequence[Sequence[Cell]]
@@ -81,7 +79,6 @@ class Table:
 class Pre:
     """Lines of foreign text; with a *summary*, folded, and maybe *unfolded*."""
 
-    kind: ClassVar = "pre"
     text: str
     summary: tuple[Cell, ...] = ()
     unfolded: bool = False
@@ -91,7 +88,6 @@ class Pre:
 class Graph:
     """The nodes of a pipeline and their needs, drawn where the form can."""
 
-    kind: ClassVar = "graph"
     nodes: Sequence[GraphNode]
 
 
@@ -99,7 +95,6 @@ class Graph:
 class Charts:
     """Metrics over steps."""
 
-    kind: ClassVar = "charts"
     curves: Sequence[Curve]
 
 
@@ -107,7 +102,6 @@ class Charts:
 class Tree:
     """A lineage: each step with its depth."""
 
-    kind: ClassVar = "tree"
     steps: Sequence[tuple[int, tuple[Cell, ...]]]
 
 
@@ -115,7 +109,6 @@ class Tree:
 class Pictures:
     """Images that the job wrote."""
 
-    kind: ClassVar = "pictures"
     pictures: Sequence[Picture]
 
 
