@@ -28,8 +28,9 @@ from aml_train.image.readiness.check import parse_facts
 from aml_train.image.readiness.facts import Facts
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import TestSpec
+from aml_train.image.testing.container import End
 from aml_train.image.testing.junit import ClosingLines
-from aml_train.image.testing.run import End, Written, conclude
+from aml_train.image.testing.run import Written, conclude
 from aml_train.image.verify import judge, start_checks
 from aml_train.pipeline.target import Host
 

@@ -24,6 +24,7 @@ from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import TestSpec
 from aml_train.image.testing.container import (
     WORKSPACE,
+    End,
     Reports,
     command_words,
     plugin_files,
@@ -31,7 +32,7 @@ from aml_train.image.testing.container import (
     shell_prelude,
     working_folder,
 )
-from aml_train.image.testing.run import End, Written
+from aml_train.image.testing.run import Written
 
 _OURS: Final = "aml-train-verify"
 _RESULTS: Final = "aml-train-results"

@@ -10,18 +10,19 @@ import dataclasses
 import functools
 import hashlib
 import json
+from collections import deque
 from collections.abc import Sequence
 from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-import requests
 from docker.errors import APIError
 
 from aml_train.core.answers import decode
 from aml_train.core.checks import Finding, Level
 from aml_train.core.docker import fetch_file, pack_files, remove_container
 from aml_train.core.errors import ImageError
+from aml_train.core.events import Event, LogLine
 from aml_train.core.threads import CancelToken, temporary
 from aml_train.image.leftovers import container_labels
 from aml_train.image.readiness.facts import Facts, check_facts
@@ -29,10 +30,10 @@ from aml_train.image.readiness.rules import judge
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.referrers import load_document, store_document
 from aml_train.image.spec import CheckPolicy
+from aml_train.image.testing.container import run_container
 
 if TYPE_CHECKING:
     from docker import DockerClient
-    from docker.models.containers import Container
 
 _ORDER: Final[tuple[Level, ...]] = ("error", "warning", "info")
 
@@ -135,7 +136,6 @@ CHECKS_FOLDER: Final = "aml-train-checks"
 _LEASE: Final = 600.0
 _LIMIT: Final = 8 << 20
 _TAIL: Final = 20
-_FORMAT: Final = "exec format error"
 _PLATFORM: Final = (
     "The image is for another platform than the engine's: set image.platform, or use a base for this one."
 )
@@ -174,19 +174,37 @@ def probe_image(engine: DockerClient, image: str, *, token: CancelToken | None =
         labels=container_labels(engine, "checks", _TIMEOUT + _LEASE),
         network_mode="none",
     )
+    lines: deque[Event] = deque(maxlen=_TAIL)
     with (
         temporary(create, remove_container) as container,
         (token or CancelToken()).on_cancel(partial(remove_container, container)),
     ):
         container.put_archive("/", pack_files({"probe.py": probe_script()}, folder=CHECKS_FOLDER))
         try:
-            container.start()
+            end = run_container(container, _TIMEOUT, engine, lines.append)
         except APIError as error:
             reason = str(error.explanation or error)
+            raise ImageError(f"the image cannot be run: {reason}", hint=_hint(reason, None)) from error
+        if end.timed_out:
             raise ImageError(
-                f"the image cannot be run: {reason}", hint=_PLATFORM if _FORMAT in reason.lower() else None
-            ) from error
-        return parse_facts(_result(container))
+                f"the checks of the image took longer than {_TIMEOUT:.0f} seconds",
+                hint="Something in the image hangs when it is imported or loaded; run `aml-train image check IMAGE` to see whether it stays so.",
+            )
+        try:
+            content = fetch_file(container, f"/{CHECKS_FOLDER}/facts.json", limit=_LIMIT)
+        except ValueError as error:
+            raise ImageError(f"the checks of the image came to no result: {error}") from error
+    if content is None:
+        shown = "".join(f"\n  {one.text}" for one in lines if isinstance(one, LogLine))
+        raise ImageError(
+            f"the checks of the image came to no result (exit code {end.exit_code}){shown}",
+            hint=_hint(shown, NO_RESULT),
+        )
+    return parse_facts(content)
+
+
+def _hint(said: str, other: str | None) -> str | None:
+    return _PLATFORM if "exec format error" in said.lower() else other
 
 
 def parse_facts(content: bytes) -> Facts:
@@ -201,32 +219,3 @@ def parse_facts(content: bytes) -> Facts:
     except ValueError as error:
         raise ImageError(f"the checks of the image wrote a damaged result: {error}") from error
     return facts
-
-
-def _result(container: Container) -> bytes:
-    """Wait for the probe; return what it wrote."""
-
-    try:
-        code = container.wait(timeout=_TIMEOUT)["StatusCode"]
-    except requests.RequestException as error:
-        # docker-py reports a time-out in one of two ways (ReadTimeout, or ConnectionError around urllib3's).
-        if "timed out" not in str(error):
-            raise ImageError(
-                f"the Docker engine went away during the checks of the image: {error}", hint="Run again."
-            ) from error
-        raise ImageError(
-            f"the checks of the image took longer than {_TIMEOUT:.0f} seconds",
-            hint="Something in the image hangs when it is imported or loaded; run `aml-train image check IMAGE` to see whether it stays so.",
-        ) from error
-    try:
-        content = fetch_file(container, f"/{CHECKS_FOLDER}/facts.json", limit=_LIMIT)
-    except ValueError as error:
-        raise ImageError(f"the checks of the image came to no result: {error}") from error
-    if content is None:
-        lines = container.logs(tail=_TAIL).decode("utf-8", "replace").splitlines()
-        shown = "".join(f"\n  {line}" for line in lines)
-        raise ImageError(
-            f"the checks of the image came to no result (exit code {code}){shown}",
-            hint=_PLATFORM if _FORMAT in shown.lower() else NO_RESULT,
-        )
-    return content

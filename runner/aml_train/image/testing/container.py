@@ -168,10 +168,11 @@ def create_container(image: str, spec: TestSpec, reports: Reports, engine: Docke
     except ImageNotFound:
         raise
     except APIError as error:
-        raise _refused(error) from error
+        raise refused(error) from error
 
 
-def _refused(error: Any) -> TestsFailedError:
+def refused(error: APIError) -> TestsFailedError:
+    """Return the error of tests that the engine does not start."""
     reason = str(error.explanation or error)
     if any(words in reason for words in _NO_GPU):
         hint = (
@@ -184,13 +185,21 @@ def _refused(error: Any) -> TestsFailedError:
     return TestsFailedError(f"the tests could not be started: {reason}", hint=hint)
 
 
-def run_container(
-    container: Container, timeout: float, engine: DockerClient, listener: Listener
-) -> tuple[float, bool]:
-    """Run it to its end; return seconds, and whether it was killed for the time.
+@dataclass(frozen=True, kw_only=True)
+class End:
+    """How a container's command ended; *timed_out* and *oom_killed* say why it was killed."""
+
+    exit_code: int
+    seconds: float
+    timed_out: bool = False
+    oom_killed: bool = False
+
+
+def run_container(container: Container, timeout: float, engine: DockerClient, listener: Listener) -> End:
+    """Run it to its end, or until it is killed for the time.
 
     Raises:
-        TestsFailedError: if the engine cannot: no shell, no such GPUs, limits that do not fit.
+        APIError: if the engine cannot: no shell, no such GPUs, limits that do not fit.
     """
 
     frames_iter: Callable[..., Iterator[tuple[int, bytes]]] = docker_socket.frames_iter
@@ -210,10 +219,7 @@ def run_container(
     timer.daemon = True
     started = time.monotonic()
     try:
-        try:
-            container.start()
-        except APIError as error:
-            raise _refused(error) from error
+        container.start()
         timer.start()
         for line in split_lines(frames_iter(stream, tty=False)):
             listener(line)
@@ -221,7 +227,15 @@ def run_container(
     finally:
         timer.cancel()
         stream._response.close()  # the stream's own close() leaves the connection open
-    return time.monotonic() - started, expired.is_set()
+    seconds = time.monotonic() - started
+    container.reload()
+    state: dict[str, Any] = container.attrs["State"]
+    return End(
+        exit_code=state["ExitCode"],
+        seconds=seconds,
+        timed_out=expired.is_set(),
+        oom_killed=bool(state.get("OOMKilled")),
+    )
 
 
 def split_lines(frames: Iterable[tuple[int, bytes]]) -> Iterator[LogLine]:

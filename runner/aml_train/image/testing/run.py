@@ -7,7 +7,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from docker.errors import APIError
 
 from aml_train.core.docker import TooLargeError, fetch_files, pack_files
 from aml_train.core.errors import TestsFailedError
@@ -17,10 +19,12 @@ from aml_train.image.spec import TestSpec
 from aml_train.image.testing.container import (
     UNPLACED,
     WORKSPACE,
+    End,
     Reports,
     create_container,
     end_container,
     plugin_files,
+    refused,
     report_kept,
     report_places,
     run_container,
@@ -93,33 +97,16 @@ def run_tests(
                 archive.seek(0)
                 container.put_archive("/", archive)
             container.put_archive("/", pack_files(plugin_files(), folder=places.folder.strip("/")))
-            seconds, timed_out = run_container(container, spec.timeout, engine, listen)
-            container.reload()
-            state: dict[str, Any] = container.attrs["State"]
-            if not timed_out:
+            try:
+                ended = run_container(container, spec.timeout, engine, listen)
+            except APIError as error:
+                raise refused(error) from error
+            if not ended.timed_out:
                 written = _fetch(container, places)
     finally:
         if spec.keep and container is not None:
             report_kept(container, spec, listener)
-    return conclude(
-        spec,
-        End(
-            exit_code=state["ExitCode"], oom_killed=bool(state.get("OOMKilled")), timed_out=timed_out, seconds=seconds
-        ),
-        written,
-        closing,
-        listener,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class End:
-    """How the tests' command ended; *timed_out* and *oom_killed* say why it was killed."""
-
-    exit_code: int
-    seconds: float
-    timed_out: bool = False
-    oom_killed: bool = False
+    return conclude(spec, ended, written, closing, listener)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,10 +237,8 @@ def judge(end: End, report: JUnitReport | None, damage: str | None, spec: TestSp
             hint="The results of pytest and unittest are recognised. Name the JUnit report of another program "
             f"(`tests: {{junit: PATH}}`), {_EVIDENCE}",
         )
-    return None if report.executed or spec.allow_empty else _nothing_executed(report, spec)
-
-
-def _nothing_executed(report: JUnitReport, spec: TestSpec) -> TestsFailedError:
+    if report.executed or spec.allow_empty:
+        return None
     if not report.skipped:
         return TestsFailedError(f"the command ran no test: {spec.command}", hint=_EMPTY_HINT)
     which = "the only one was" if report.skipped == 1 else f"all {report.skipped} were"

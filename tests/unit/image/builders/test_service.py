@@ -25,8 +25,8 @@ from aml_train.image.builders.verification import (
     verification_script,
 )
 from aml_train.image.spec import TestSpec
-from aml_train.image.testing.container import Reports
-from aml_train.image.testing.run import End, Written
+from aml_train.image.testing.container import End, Reports
+from aml_train.image.testing.run import Written
 from tests.support.image_configs import plan
 
 DIGEST = "sha256:" + "d" * 64

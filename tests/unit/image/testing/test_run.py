@@ -8,8 +8,9 @@ import pytest
 from aml_train.core.events import TestFailure
 from aml_train.core.files import FileSet
 from aml_train.image.spec import TestSpec
+from aml_train.image.testing.container import End
 from aml_train.image.testing.junit import ClosingLines, JUnitReport, parse_junit
-from aml_train.image.testing.run import End, Written, judge, weigh
+from aml_train.image.testing.run import Written, judge, weigh
 
 REPORT = b"""<?xml version="1.0"?>
 <testsuites><testsuite name="pytest" errors="1" failures="1" skipped="1" tests="4">
