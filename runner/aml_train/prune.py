@@ -102,9 +102,6 @@ def _others(
 def prune_facts(plan: PrunePlan, result: PruneResult | None) -> dict[str, Any]:
     """Return a clean-up as plain values, for JSON."""
     deleted = [one.facts() for one in plan.delete] if result is None else [one.facts() for one in result.outcomes]
-    reasons: dict[str, int] = {}
-    for kept in plan.keep:
-        reasons[kept.reason] = reasons.get(kept.reason, 0) + 1
     return {
         "registry": plan.inventory.host,
         "dry_run": result is None,

@@ -24,7 +24,7 @@ from aml_train.core.docker import connect_engine
 from aml_train.core.errors import ImageError, InvalidError
 from aml_train.core.text import printable, size
 from aml_train.core.threads import drain
-from aml_train.image.build.build import write_context
+from aml_train.image.build.build import Build
 from aml_train.image.prune.plan import PrunePolicy
 from aml_train.image.prune.registry import execute_prune
 from aml_train.image.readiness.check import judge_facts, probe_image, readiness_error
@@ -244,5 +244,4 @@ def render(
             raise InvalidError(
                 f"--write {folder}: cannot be made: {error.strerror}", hint="Name a new folder."
             ) from error
-        write_context(folder / "context", spec.files, spec.trees)
-        (folder / "Dockerfile").write_text(spec.dockerfile, encoding="utf-8")
+        Build(spec=spec).write(folder)

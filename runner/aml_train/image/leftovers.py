@@ -119,41 +119,29 @@ def sweep_leftovers(engine: DockerClient, listener: Listener) -> None:
 
 
 def _sweep(engine: DockerClient, listener: Listener) -> list[str]:
-    # Things first, and then running containers: in the other order an owner that starts in between would count as dead.
-    containers = [
-        (item, lease)
-        for item in engine.api.containers(all=True, filters={"label": [LABEL_OWNER]})
-        if (lease := lease_of_labels(item["Labels"])) is not None
-    ]
+    # Things first, and then running containers: in the other order an owner that starts in between would count as dead. Containers
+    # before images: an image that one of them uses cannot be removed.
+    found: list[tuple[str, Lease | None, Callable[[], object]]] = []
+    for item in engine.api.containers(all=True, filters={"label": [LABEL_OWNER]}):
+        remove = functools.partial(engine.api.remove_container, item["Id"], force=True, v=True)
+        found.append((f"the container {item['Id'][:_SHORT]}", lease_of_labels(item["Labels"]), remove))
     listed = engine.api.images(filters={"reference": _CANDIDATES})
-    names = {name for image in listed for name in image.get("RepoTags") or ()}
-    images = [(name, lease) for name in sorted(names) if (lease := lease_of_image(name)) is not None]
-    if not containers and not images:
+    for name in sorted({name for image in listed for name in image.get("RepoTags") or ()}):
+        remove = functools.partial(engine.api.remove_image, name, noprune=True)
+        found.append((f"the image {name}", lease_of_image(name), remove))
+    if not found:
         return []
-    running = [str(item["Id"]) for item in engine.api.containers()]
-    now = time.time()
+    running, now = [str(item["Id"]) for item in engine.api.containers()], time.time()
 
     def removable(lease: Lease) -> bool:
-        found: Life = "unknown"
-        if lease.owner is not None:
-            found = life_of(lease.owner, running)
-        return found == "dead" or (found == "unknown" and lease.until < now)
+        life: Life = "unknown" if lease.owner is None else life_of(lease.owner, running)
+        return life == "dead" or (life == "unknown" and lease.until < now)
 
-    # Containers first: an image that one of them uses cannot be removed.
-    remove: list[tuple[str, Callable[[], object]]] = [
-        (
-            f"the container {item['Id'][:_SHORT]}",
-            functools.partial(engine.api.remove_container, item["Id"], force=True, v=True),
-        )
-        for item, lease in containers
-        if removable(lease)
+    return [
+        what
+        for what, lease, remove in found
+        if lease is not None and removable(lease) and _removed(what, remove, listener)
     ]
-    remove += [
-        (f"the image {name}", functools.partial(engine.api.remove_image, name, noprune=True))
-        for name, lease in images
-        if removable(lease)
-    ]
-    return [what for what, work in remove if _removed(what, work, listener)]
 
 
 def _removed(what: str, remove: Callable[[], object], listener: Listener) -> bool:

@@ -11,8 +11,7 @@ specification 1.1 has the deletion of a manifest by its digest.
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -82,13 +81,6 @@ _HIDDEN: Final = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Tag:
-    name: str
-    written: float | None
-    locks: tuple[bool, bool]
-
-
 def read_entries(registry: Registry, repository: str) -> tuple[Entry, ...]:
     """Return the manifests of *repository* in an Azure Container Registry; none if it does not exist.
 
@@ -99,31 +91,26 @@ def read_entries(registry: Registry, repository: str) -> tuple[Entry, ...]:
     if before is None:
         return ()
     # Manifests first: a manifest that is pushed now has no entry, and a tag that is written now has one.
-    listed = [_acr_entry(repository, item) for item in _items(registry, repository, "manifests")]
-    tags: dict[str, list[_Tag]] = {}
+    listed = list(_items(registry, repository, "manifests"))
+    tags: dict[str, list[Answer]] = {}
     for item in _items(registry, repository, "tags"):
-        written = _seconds(item.time("lastUpdateTime"))
-        tag = _Tag(name=item.text("name"), written=written, locks=_locks(item))
-        tags.setdefault(item.text("digest"), []).append(tag)
+        tags.setdefault(item.text("digest"), []).append(item)
     after = _describe(registry, repository)
     _check_complete(registry, repository, before, after, manifests=len(listed), tags=sum(map(len, tags.values())))
     repository_lock = "the repository" if any(_locks(before)) else ""
-    entries = [_with_tags(entry, tags.get(entry.digest, ()), repository_lock) for entry, _ in listed]
-    # Docker's own type has no subject and lists nothing.
-    unread = [index for index, (_, kind) in enumerate(listed) if kind != DOCKER_MANIFEST]
 
-    def read(index: int) -> tuple[int, Entry | None]:
-        manifest = registry.get_manifest(repository, entries[index].digest)
+    def read(item: Answer) -> Entry | None:
+        entry = _entry(repository, item, tags, repository_lock)
+        if item.optional_text("mediaType") == DOCKER_MANIFEST:  # it has no subject and lists nothing
+            return entry
+        manifest = registry.get_manifest(repository, entry.digest)
         if manifest is None:
-            return index, None
+            return None
         children = tuple(dict.fromkeys(one.text("digest") for one in manifest.answer.each("manifests")))
-        subject = manifest.answer.optional_text("subject.digest")
-        return index, replace(entries[index], children=children, subject=subject)
+        return replace(entry, children=children, subject=manifest.answer.optional_text("subject.digest"))
 
-    known: dict[int, Entry | None] = dict(enumerate(entries))
     with _threads() as pool:
-        known.update(pool.map(read, unread))
-    return tuple(entry for entry in known.values() if entry is not None)
+        return tuple(filter(None, pool.map(read, listed)))
 
 
 def _threads() -> ThreadPoolExecutor:
@@ -144,39 +131,28 @@ def _check_complete(
             )
 
 
-def _acr_entry(repository: str, item: Answer) -> tuple[Entry, str]:
-    """Return an entry, and its media type."""
+def _entry(repository: str, item: Answer, tagged: Mapping[str, Sequence[Answer]], repository_lock: str) -> Entry:
+    """Return a manifest of the list with its tags."""
     digest = item.text("digest")
     if not is_digest(digest):
         raise ImageError(
             f"the list of manifests of {repository} names {digest[:80]!r}, which is no digest of SHA-256"
         )
-    entry = Entry(
+    tags = {tag.text("name"): tag for tag in tagged.get(digest, ())}
+    times = [item.time("createdTime") or item.time("lastUpdateTime")]
+    times += [tag.time("lastUpdateTime") for tag in tags.values()]
+    locked = {name: _locks(tag) for name, tag in tags.items() if any(_locks(tag))}
+    own = tuple(name for name, (_, delete) in locked.items() if name.startswith("dig-") and not delete)
+    others = [f"the tag {name}" for name in locked if name not in own]
+    return Entry(
         repository=repository,
         digest=digest,
         size=item.whole("imageSize"),
-        updated=_seconds(item.time("createdTime") or item.time("lastUpdateTime")),
-        other_lock="its manifest" if any(_locks(item)) else "",
-    )
-    return entry, item.optional_text("mediaType") or ""
-
-
-def _with_tags(entry: Entry, tags: Sequence[_Tag], repository_lock: str) -> Entry:
-    written = [tag.written for tag in tags if tag.written is not None]
-    locked = {tag.name: tag.locks for tag in tags if any(tag.locks)}
-    own = tuple(name for name, (_, delete) in locked.items() if name.startswith("dig-") and not delete)
-    others = [f"the tag {name}" for name in locked if name not in own]
-    return replace(
-        entry,
-        tags=tuple(tag.name for tag in tags),
-        updated=max([*written, *([] if entry.updated is None else [entry.updated])], default=None),
+        updated=max((one.timestamp() for one in times if one is not None), default=None),
+        tags=tuple(tags),
         own_locks=own,
-        other_lock=entry.other_lock or repository_lock or next(iter(others), ""),
+        other_lock="its manifest" if any(_locks(item)) else repository_lock or next(iter(others), ""),
     )
-
-
-def _seconds(moment: datetime.datetime | None) -> float | None:
-    return None if moment is None else moment.timestamp()
 
 
 State = Literal["deleted", "gone", "left"]
