@@ -1,7 +1,7 @@
 """Shapes of Azure's recorded answers, and the comparison of answers with them.
 
 The files are reduced from azure-ai-ml's own test recordings (Azure/azure-sdk-for-python,
-sdk/ml/azure-ai-ml/tests/recordings, up to June 2023; ``2026.json`` from Azure/azure-sdk-assets) and promptflow's (microsoft/promptflow):
+sdk/ml/azure-ai-ml/tests/recordings, up to June 2023; ``newer.json`` from Azure/azure-sdk-assets) and promptflow's (microsoft/promptflow):
 of each exchange its method, its path with names for what differs, its status, and the kinds of the values of its answer. Of an
 operation's recordings the newest count. ``differences.json`` says what the
 local AzureML answers otherwise on purpose, by patterns of operations and of places in an answer.
@@ -35,7 +35,7 @@ def differences() -> Mapping[str, Mapping[str, str]]:
 
 
 def every() -> list[dict[str, Any]]:
-    """Return all recordings, those of 2026 with their month."""
+    """Return all recordings, those after June 2023 with their month."""
     files = [path for path in sorted(FOLDER.glob("*.json")) if path.name != "differences.json"]
     return [one for path in files for one in json.loads(path.read_text(encoding="utf-8"))]
 
