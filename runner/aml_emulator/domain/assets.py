@@ -271,6 +271,9 @@ def no_version(kind: str, name: str, version: str) -> NotFoundError:
     if kind == "environments":
         message = f"No environment exists for name: {name}, version: {version}, label: "
         return NotFoundError(what, message=message)
+    if kind == "data":
+        # Recorded: azure-sdk-for-python, sdk/ml/azure-ai-ml/tests/recordings/dataset.
+        return NotFoundError(what, message=f"Data version {name}:{version} (dataContainerName:version) not found.")
     return NotFoundError(what)
 
 

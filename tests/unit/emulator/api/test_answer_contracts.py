@@ -113,8 +113,8 @@ def test_answers_are_as_the_clients_declare_and_as_azure_gave_them(
         url = f"{WS}/datastores/{name}?skipValidation=true"
         assert service.call("PUT", url, {"properties": store}).status == 201
         service.call("GET", f"{WS}/datastores/{name}")
-        service.call("POST", f"{WS}/datastores/{name}/listSecrets")
-    service.call("POST", f"{WS}/datastores/workspaceblobstore/listSecrets")
+    expirable = {"expirableSecret": True, "expireAfterHours": 1}
+    service.call("POST", f"{WS}/datastores/workspaceblobstore/listSecrets", expirable)
     for path in ("jobs", "jobs/job1", "jobs/job2", "jobs/nothing", ""):
         service.call("GET", f"{WS}/{path}")
     service.call("GET", WS, token="no token")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 
-from tests.unit.emulator.parts import WS, Service
+from tests.unit.emulator.parts import IDENTITY, WS, Service
 
 MODEL = {"modelUri": "azureml://datastores/workspaceblobstore/paths/m", "modelType": "custom_model"}
 
@@ -86,3 +87,18 @@ def test_an_environment_is_archived_by_sending_back_what_was_shown(service: Serv
     # azure-ai-ml 1.35, operations/_environment_operations.py: archive.
     shown = put(service, "environments/tool/versions/1", image="i")
     assert put(service, "environments/tool/versions/1", **{**shown, "isArchived": True})["isArchived"] is True
+
+
+def test_data_that_there_are_not_are_named_in_the_services_words(service: Service) -> None:
+    answer = service.call("GET", f"{WS}/data/rows/versions/7")
+    assert answer.status == 404
+    assert answer.json["error"]["message"] == "Data version rows:7 (dataContainerName:version) not found."
+
+
+def test_a_secret_that_expires_is_a_signature(service: Service) -> None:
+    url = f"{WS}/datastores/workspaceblobstore/listSecrets"
+    assert service.call("POST", url).json == {"secretsType": "AccountKey", "key": IDENTITY.storage_key}
+    given = service.call("POST", url, {"expirableSecret": True, "expireAfterHours": 2}).json
+    signed = parse_qs(given["sasToken"].removeprefix("?"))
+    assert (given["secretsType"], signed["srt"], set(signed["sp"][0])) == ("Sas", ["co"], set("rcuwdl"))
+    assert service.call("POST", url, {"expirableSecret": True, "expireAfterHours": 10**9}).status == 400
