@@ -13,7 +13,7 @@ from aml_train.config.sections.targets import TargetConfig
 from aml_train.core.clock import SYSTEM_CLOCK, Clock
 from aml_train.core.errors import AmlTrainError, GateFailedError, InvalidError
 from aml_train.core.events import JobSubmitted, Listener
-from aml_train.core.tags import TAG_SOURCE
+from aml_train.core.tags import Tag
 from aml_train.jobs.live import LiveJob
 from aml_train.jobs.logs.report import JobLogs
 from aml_train.jobs.metrics import settle_metrics
@@ -173,7 +173,7 @@ def place_of(model: ModelView, job: str) -> str:
         InvalidError: it is not known where in its job's outputs the model is.
     """
     beginning = f"azureml://jobs/{model.origin}/outputs/"
-    source = model.tags.get(TAG_SOURCE, model.path)
+    source = model.tags.get(Tag.SOURCE, model.path)
     if not source.startswith(beginning):
         raise InvalidError(
             f"The files of {model.name}:{model.version} are at no output of its job, so they cannot be compared.",

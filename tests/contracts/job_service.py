@@ -35,7 +35,7 @@ from aml_train.config.sections.targets import ClusterConfig
 from aml_train.core.errors import CancelledError, InvalidError, RefusedError, ServiceError
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
-from aml_train.core.tags import TAG_FINGERPRINT, TAG_JOB, TAG_RESUBMITTED, TAG_SOURCE, TAG_STAGE
+from aml_train.core.tags import Tag
 from aml_train.core.threads import CancelToken
 from aml_train.gate.history import aggregate
 from aml_train.gate.logged import TABLE, columns_of
@@ -214,7 +214,7 @@ def a_job_runs_to_its_end(subject: Subject, _tmp_path: Path) -> None:
     assert found is not None
     assert found.status is JobStatus.COMPLETED
     assert found.tags.items() >= {"go": "1", team: "speech"}.items()
-    assert found.properties.get(TAG_FINGERPRINT) == job.fingerprint
+    assert found.properties.get(Tag.FINGERPRINT) == job.fingerprint
     assert list(subject.service.live_jobs(team)) == []
     assert [view.name for view in subject.service.tagged_jobs(team)] == [job.name]
     assert subject.service.cancel(job.name), "a job that has ended may be cancelled, and stays what it is"
@@ -258,7 +258,7 @@ def one_name_is_one_job(subject: Subject, _tmp_path: Path) -> None:
         submit(subject, imposter)
     kept = subject.service.find(job.name)
     assert kept is not None
-    assert kept.properties.get(TAG_FINGERPRINT) == job.fingerprint
+    assert kept.properties.get(Tag.FINGERPRINT) == job.fingerprint
     subject.service.tag(job.name, {"go": "1"})
     assert ended(subject, job.name).status is JobStatus.COMPLETED
 
@@ -284,7 +284,7 @@ def a_job_is_submitted_again(subject: Subject, _tmp_path: Path) -> None:
     for _ in range(2):
         view = subject.service.resubmit(job.name, new, tags={"try": "2"}, submission=CancelToken())
         assert view.name == new
-        assert view.tags.items() >= {who: "me", "try": "2", TAG_RESUBMITTED: job.name}.items()
+        assert view.tags.items() >= {who: "me", "try": "2", Tag.RESUBMITTED: job.name}.items()
     assert ended(subject, new).status is JobStatus.FAILED
     assert [view.name for view in subject.service.tagged_jobs(who)] == [new, job.name], "the newest first"
     with pytest.raises(ServiceError, match="contract-nothing-1"):
@@ -382,10 +382,10 @@ def a_model_is_registered_once_with_its_lineage(subject: Subject, _tmp_path: Pat
     newest, oldest = subject.service.models(name)
     assert (newest.version, oldest.version) == ("2", "1"), "the newest first"
     source = f"azureml://jobs/{jobs[0].name}/outputs/artifacts/paths/outputs/model"
-    assert oldest.tags == {**lineage, TAG_JOB: jobs[0].name, TAG_SOURCE: source, TAG_STAGE: "staging"}
+    assert oldest.tags == {**lineage, Tag.JOB: jobs[0].name, Tag.SOURCE: source, Tag.STAGE: "staging"}
     assert oldest.staged == "staging"
     assert (oldest.job, oldest.origin) == (jobs[0].name, jobs[0].name)
-    assert oldest.properties.items() >= {TAG_JOB: jobs[0].name, "aml-train.commit": "f" * 40}.items()
+    assert oldest.properties.items() >= {Tag.JOB: jobs[0].name, "aml-train.commit": "f" * 40}.items()
     assert oldest.type == "custom_model"
     taken = NewModel(
         name=name,
@@ -393,7 +393,7 @@ def a_model_is_registered_once_with_its_lineage(subject: Subject, _tmp_path: Pat
         path=f"azureml://jobs/{jobs[1].name}/outputs/artifacts/paths/outputs/model",
         type="custom_model",
         description=None,
-        tags={TAG_JOB: jobs[1].name, TAG_SOURCE: "elsewhere"},
+        tags={Tag.JOB: jobs[1].name, Tag.SOURCE: "elsewhere"},
         properties={},
     )
     with pytest.raises(ServiceError, match=name) as caught:
@@ -418,14 +418,14 @@ def a_model_moves_between_stages(subject: Subject, _tmp_path: Path) -> None:
         return found
 
     with pytest.raises(ServiceError, match=r"^the lock was lost$"):
-        subject.change_tags(name, "1", {TAG_STAGE: "production"}, lock_lost=True)
+        subject.change_tags(name, "1", {Tag.STAGE: "production"}, lock_lost=True)
     assert version() == before, "nothing is written without the lock"
-    assert subject.change_tags(name, "1", {TAG_STAGE: "production", "note": None}) == 1
-    staged = {key: value for key, value in before.tags.items() if key != "note"} | {TAG_STAGE: "production"}
+    assert subject.change_tags(name, "1", {Tag.STAGE: "production", "note": None}) == 1
+    staged = {key: value for key, value in before.tags.items() if key != "note"} | {Tag.STAGE: "production"}
     assert version() == replace(before, tags=staged), "nothing else of it changes"
-    assert subject.change_tags(name, "1", {TAG_STAGE: "production", "note": None}) == 0, "it is as wanted already"
+    assert subject.change_tags(name, "1", {Tag.STAGE: "production", "note": None}) == 0, "it is as wanted already"
     with pytest.raises(ServiceError, match=f"{name}:2"):
-        subject.change_tags(name, "2", {TAG_STAGE: "production"})
+        subject.change_tags(name, "2", {Tag.STAGE: "production"})
     assert name in list(subject.catalogue.names())
     assert subject.catalogue.version(name, "2") is None
     assert subject.catalogue.environment_image(job.name) == str(subject.image("a").reference)
@@ -474,7 +474,7 @@ def a_job_is_known_by_its_definition(subject: Subject, tmp_path: Path) -> None:
         jobs.append(job_of(subject, f"say {word}", code=tmp_path / word))
     ours, theirs = jobs
     submit(subject, ours)
-    subject.service.tag(ours.name, {TAG_FINGERPRINT: theirs.fingerprint})
+    subject.service.tag(ours.name, {Tag.FINGERPRINT: theirs.fingerprint})
     sdk = "v2" if ours.runconfig is None else "v1"
     for files in (False, True):
         found = subject.service.identity(ours.name, sdk=sdk, files=files)
@@ -482,7 +482,7 @@ def a_job_is_known_by_its_definition(subject: Subject, tmp_path: Path) -> None:
         assert set(identity_difference(job_identity(theirs, files=files), found)) == {"`command`", "the code"}
     view = subject.service.find(ours.name)
     assert view is not None
-    assert view.properties.get(TAG_FINGERPRINT) == ours.fingerprint
+    assert view.properties.get(Tag.FINGERPRINT) == ours.fingerprint
     others: list[JobView] = []
     comparison = Comparison(foreign=lambda job, _why: others.append(job), files=True)
     assert comparison.match(subject.service, ours, view) == ours

@@ -26,7 +26,7 @@ from aml_train.azure.sdk_v2 import AzureV2
 from aml_train.azure.sign_in import sign_in_to_azure
 from aml_train.config.sections.targets import ClusterConfig
 from aml_train.core.references import ImageRef
-from aml_train.core.tags import TAG_JOB
+from aml_train.core.tags import Tag
 from aml_train.image.registry.client import RegistryLocation
 from aml_train.image.spec import Tested
 from tests.contracts import job_service
@@ -166,7 +166,7 @@ class InWorkspace(job_service.Subject):
             code, _, _ = self.ingredients(job)
             addresses |= {f"{self.rest.cloud.arm}{code}"} if code else set()
         for name in self.catalogue.names():
-            if any(model.tags.get(TAG_JOB) in jobs for model in self.service.models(name)):
+            if any(model.tags.get(Tag.JOB) in jobs for model in self.service.models(name)):
                 addresses.add(self.rest.arm(f"/models/{quote(name)}"))
         return [address for address in sorted(addresses) if not self._removed(address)]
 

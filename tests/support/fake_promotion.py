@@ -15,7 +15,7 @@ from aml_train.config.sections.gate import GateRule
 from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Broadcast, Event
-from aml_train.core.tags import TAG_GATE, TAG_STAGE
+from aml_train.core.tags import Tag
 from aml_train.gate.rules import parse_rule
 from aml_train.jobs.workspace import ModelView
 from aml_train.models.lineage import Tracer
@@ -100,9 +100,9 @@ class Place:
         tags = {
             "aml-train.job": job,
             "aml-train.model-source": f"azureml://jobs/{job}/outputs/artifacts/paths/outputs/model",
-            TAG_GATE: gate,
+            Tag.GATE: gate,
         }
-        tags |= {TAG_STAGE: stage} if stage else {}
+        tags |= {Tag.STAGE: stage} if stage else {}
         self.service.registered.append(ModelView(name="digits", version=version, path=f"path/{version}", tags=tags))
         return version
 

@@ -18,7 +18,7 @@ from aml_train.config.sections.image import ImageConfig
 from aml_train.config.sections.model import StagePolicy
 from aml_train.core.clock import Clock
 from aml_train.core.events import Event
-from aml_train.core.tags import TAG_STAGE
+from aml_train.core.tags import Tag
 from aml_train.gate.decide import Decision
 from aml_train.gate.history import MetricPoint
 from aml_train.gate.rules import parse_rule
@@ -199,7 +199,7 @@ class PassportWorld:
         metrics = self.service.last_metrics(JOB)
         tags = lineage_tags(self.job, metrics=metrics, decision=self.decision)
         source = self.shape.source
-        own = {"aml-train.job": JOB, "aml-train.model-source": source, TAG_STAGE: "candidate"}
+        own = {"aml-train.job": JOB, "aml-train.model-source": source, Tag.STAGE: "candidate"}
         fixed = ("aml-train.job", "aml-train.model-source", "aml-train.commit", "aml-train.image-digest")
         tags = fitting({**own, **tags})
         self.service.registered.append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aml_train.core.errors import InvalidError
-from aml_train.core.tags import TAG_SOURCE
+from aml_train.core.tags import Tag
 from aml_train.jobs.workspace import ModelView
 from aml_train.models.reproduce import Difference, Reproduction
 from aml_train.reproduce import failed_reproduction, place_of
@@ -15,7 +15,7 @@ def test_a_model_that_is_elsewhere_cannot_be_compared() -> None:
     model = ModelView(name="m", version="1", path="azureml://datastores/d/paths/m", job="j")
     with pytest.raises(InvalidError, match="The files of m:1 are at no output of its job"):
         place_of(model, "k")
-    tagged = ModelView(name="m", version="1", path="", tags={TAG_SOURCE: "azureml://jobs/j/outputs/model"}, job="j")
+    tagged = ModelView(name="m", version="1", path="", tags={Tag.SOURCE: "azureml://jobs/j/outputs/model"}, job="j")
     assert place_of(tagged, "k") == "azureml://jobs/k/outputs/model"
 
 

@@ -19,7 +19,7 @@ from aml_train.azure.http import JOBS_API
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import Answer
 from aml_train.core.references import ImageRef
-from aml_train.core.tags import TAG_DIGEST
+from aml_train.core.tags import Tag
 from aml_train.image.prune.plan import Use
 from aml_train.jobs.states import parse_status
 
@@ -92,7 +92,7 @@ class _Reader:
         properties = item.mapping("properties")
         yield from self._texts(properties, by)
         # A job of aml-train names its image in its tags.
-        yield from self._environments_of(properties, by, known=bool(item.texts("properties.tags").get(TAG_DIGEST)))
+        yield from self._environments_of(properties, by, known=bool(item.texts("properties.tags").get(Tag.DIGEST)))
 
     def _models(self) -> Iterator[Use]:
         for name in self._names("models", "Listing the models"):

@@ -21,7 +21,7 @@ from aml_train.azure.sdk import made, refusal, unexpected
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import REACH, UndecodableError, clean, decode, traced
 from aml_train.core.errors import AmlTrainError, InvalidError, RefusedError, ServiceError
-from aml_train.core.tags import TAG_FINGERPRINT
+from aml_train.core.tags import Tag
 from aml_train.core.temporary import temporary_folder
 from aml_train.core.threads import CancelToken
 from aml_train.core.version import __version__
@@ -98,7 +98,7 @@ def submit(rest: AzureRest, job: JobSpec, submission: CancelToken) -> JobView:
 
 def _other(found: JobView, job: JobSpec) -> bool:
     """Return whether the run has other content; late properties do not count."""
-    return found.properties.get(TAG_FINGERPRINT, job.fingerprint) != job.fingerprint
+    return found.properties.get(Tag.FINGERPRINT, job.fingerprint) != job.fingerprint
 
 
 def _submit(rest: AzureRest, job: JobSpec, file: Path, folder: Path) -> None:

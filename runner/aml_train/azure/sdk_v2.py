@@ -32,7 +32,7 @@ from aml_train.config.job.paths import change_paths
 from aml_train.core import retry as retries
 from aml_train.core.answers import REACH, Answer, clean, traced
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
-from aml_train.core.tags import TAG_FINGERPRINT, TAG_GROUP, TAG_RESUBMITTED, TAG_SEQUENCE
+from aml_train.core.tags import Tag
 from aml_train.core.temporary import temporary_folder
 from aml_train.core.text import yaml_text
 from aml_train.core.threads import CancelToken
@@ -219,7 +219,7 @@ class AzureV2(AzureRest):
                 self.client.jobs.create_or_update(entity)
 
         return self._make_job(
-            create, job.name, lambda found: found.properties.get(TAG_FINGERPRINT) == job.fingerprint, what, submission
+            create, job.name, lambda found: found.properties.get(Tag.FINGERPRINT) == job.fingerprint, what, submission
         )
 
     def _code_id(self, reference: str) -> str:
@@ -275,7 +275,7 @@ class AzureV2(AzureRest):
         try:
             with quiet():
                 entity = self.client.jobs.get(name)
-                group = {key: value for key, value in (entity.tags or {}).items() if key in (TAG_GROUP, TAG_SEQUENCE)}
+                group = {key: value for key, value in (entity.tags or {}).items() if key in (Tag.GROUP, Tag.SEQUENCE)}
                 again(entity, name, new)
                 if tags is not None:
                     entity.tags.update({**group, **tags})
@@ -288,7 +288,7 @@ class AzureV2(AzureRest):
     def resubmit(self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken) -> JobView:
         what = f"Submitting the job {name} again, as {new}"
         copy = partial(self._copy, name, new, what, tags=tags)
-        return self._make_job(copy, new, lambda found: found.tags.get(TAG_RESUBMITTED) == name, what, submission)
+        return self._make_job(copy, new, lambda found: found.tags.get(Tag.RESUBMITTED) == name, what, submission)
 
     def identify_data(self, sources: Sequence[DataSource]) -> Sequence[DataIdentity]:
 
@@ -349,8 +349,8 @@ def again(entity: Any, name: str, new: str) -> None:
     if entity.type != "command":
         raise InvalidError(f"The job {name} is of type {entity.type}: only command jobs can be submitted again.")
     entity.name = new
-    entity.tags = {key: value for key, value in (entity.tags or {}).items() if key not in (TAG_GROUP, TAG_SEQUENCE)}
-    entity.tags[TAG_RESUBMITTED] = name
+    entity.tags = {key: value for key, value in (entity.tags or {}).items() if key not in (Tag.GROUP, Tag.SEQUENCE)}
+    entity.tags[Tag.RESUBMITTED] = name
     entity.properties = {
         key: value for key, value in (entity.properties or {}).items() if not _SERVICES_OWN.match(key)
     }

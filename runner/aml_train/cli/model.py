@@ -35,7 +35,7 @@ from aml_train.config.load import load_promotion
 from aml_train.core.clock import SYSTEM_CLOCK
 from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
 from aml_train.core.events import Broadcast
-from aml_train.core.tags import TAG_GATE
+from aml_train.core.tags import Tag
 from aml_train.models.browse import ModelFilter, describe_model, find_model, list_models, metrics_of
 from aml_train.models.download import check_target, download_model
 from aml_train.models.lineage import render_lineage
@@ -114,7 +114,7 @@ def list_(
                 one.name,
                 one.version,
                 one.staged or "",
-                one.tags.get(TAG_GATE, ""),
+                one.tags.get(Tag.GATE, ""),
                 metric_cell(metrics_of(one), metrics),
                 one.created[:19].replace("T", " "),
                 one.origin or "",

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from aml_train.core.tags import TAG_BRANCH, TAG_COMMIT, TAG_CONFIGURATION, TAG_REPOSITORY
+from aml_train.core.tags import Tag
 
 _OPTIONS: Final = (
     "--no-optional-locks", "--no-replace-objects", "-c", "safe.directory=*", "-c", "safe.bareRepository=explicit",
@@ -218,23 +218,23 @@ class Origin:
     def tags(self) -> dict[str, str]:
         """Return the tags of a job that is submitted from here, without unknown values."""
         tags = {
-            TAG_COMMIT: self.commit,
-            TAG_BRANCH: self.branch or "",
-            TAG_REPOSITORY: self.repository,
-            TAG_CONFIGURATION: self.configuration,
+            Tag.COMMIT: self.commit,
+            Tag.BRANCH: self.branch or "",
+            Tag.REPOSITORY: self.repository,
+            Tag.CONFIGURATION: self.configuration,
         }
         return {name: value for name, value in tags.items() if value}
 
 
 def origin_of_tags(tags: Mapping[str, str]) -> Origin | None:
     """Return the origin that a job's *tags* name; None if it was no git repository."""
-    commit = tags.get(TAG_COMMIT)
+    commit = tags.get(Tag.COMMIT)
     if commit is None:
         return None
     return Origin(
-        repository=tags.get(TAG_REPOSITORY, ""),
-        configuration=tags.get(TAG_CONFIGURATION, ""),
-        branch=tags.get(TAG_BRANCH),
+        repository=tags.get(Tag.REPOSITORY, ""),
+        configuration=tags.get(Tag.CONFIGURATION, ""),
+        branch=tags.get(Tag.BRANCH),
         commit=commit,
         dirty=commit.endswith(DIRTY),
     )

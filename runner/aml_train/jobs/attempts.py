@@ -14,7 +14,7 @@ from typing import Final
 
 from aml_train.core.errors import AmlTrainError, PreemptedError, ServiceError
 from aml_train.core.events import AttemptEnded
-from aml_train.core.tags import TAG_FINGERPRINT, TAG_RESUBMITTED, TAG_RETRIES, TAG_SUBMISSION
+from aml_train.core.tags import Tag
 from aml_train.core.text import whole
 from aml_train.core.threads import CancelToken
 from aml_train.jobs.identity import digests_of, identity_difference, in_one_line, job_identity
@@ -56,7 +56,7 @@ def attempt_of(view: JobView, *, again: str | None = None) -> AttemptEnded:
 
 def retries_of(tags: Mapping[str, str]) -> int:
     """Return how often the job was submitted again before the one with these tags."""
-    text = tags.get(TAG_RETRIES, "")
+    text = tags.get(Tag.RETRIES, "")
     return whole(text) or 0
 
 
@@ -68,9 +68,9 @@ def earlier_attempts(service: Workspace, view: JobView) -> Iterator[JobView]:
     """
     tags = view.tags
     for _ in range(_MOST_EARLIER):
-        if not (retries_of(tags) and tags.get(TAG_RESUBMITTED)):
+        if not (retries_of(tags) and tags.get(Tag.RESUBMITTED)):
             return
-        before = service.details(tags[TAG_RESUBMITTED])
+        before = service.details(tags[Tag.RESUBMITTED])
         yield before
         tags = before.tags
 
@@ -111,7 +111,7 @@ class Comparison:
             ServiceError: the service does not answer.
         """
         why = "its fingerprint"
-        if found.properties.get(TAG_FINGERPRINT, job.fingerprint) == job.fingerprint:
+        if found.properties.get(Tag.FINGERPRINT, job.fingerprint) == job.fingerprint:
             identity = service.identity(found.name, sdk="v2" if job.runconfig is None else "v1", files=self.files)
             job = self.in_builds(job, digests_of(identity))
             why = in_one_line(identity_difference(job_identity(job, files=self.files), identity))
@@ -136,7 +136,7 @@ def submit_next(
         ServiceError: the service refuses or does not answer.
     """
     while True:
-        mark = {TAG_SUBMISSION: uuid.uuid4().hex}
+        mark = {Tag.SUBMISSION: uuid.uuid4().hex}
         job = replace(job, document={**job.document, "properties": {**job.document["properties"], **mark}})
         view = answer_for(job.name).submit(job)
         # azureml-core writes properties to a run that may be another's.
@@ -179,7 +179,7 @@ def resubmit(
         ServiceError: the service refuses.
     """
     name = next_name(before.name)
-    tags = {TAG_RESUBMITTED: before.name, TAG_RETRIES: str(retries_of(before.tags) + 1)}
+    tags = {Tag.RESUBMITTED: before.name, Tag.RETRIES: str(retries_of(before.tags) + 1)}
     while True:
         found = service.find(name)
         if spec is not None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from aml_train.config.job.model import inner_mappings
 from aml_train.config.job.paths import is_local
-from aml_train.core.tags import TAG_DATA_IDENTITY, VALUE_LENGTH
+from aml_train.core.tags import VALUE_LENGTH, Tag
 
 _DIGITS: Final = 16
 MODEL_TYPES: Final = frozenset({"custom_model", "mlflow_model", "triton_model"})
@@ -147,7 +147,7 @@ def identity_marks(data: Mapping[str, DataIdentity]) -> dict[str, str]:
     kept = {place: [one.mark, one.files, one.newest] for place, one in data.items() if one.mark}
     while len(text := json.dumps(kept, separators=(",", ":"))) > VALUE_LENGTH:
         kept.popitem()
-    return {TAG_DATA_IDENTITY: text} if kept else {}
+    return {Tag.DATA_IDENTITY: text} if kept else {}
 
 
 def recorded_contents(marks: Mapping[str, str]) -> dict[str, str]:
@@ -162,7 +162,7 @@ def recorded_data(marks: Mapping[str, str]) -> dict[str, DataIdentity]:
     They are by the place of the input.
     """
     try:
-        found = json.loads(marks.get(TAG_DATA_IDENTITY, "{}"))
+        found = json.loads(marks.get(Tag.DATA_IDENTITY, "{}"))
         return {
             str(place): DataIdentity(mark=str(mark), files=int(files), newest=str(newest))
             for place, (mark, files, newest) in found.items()

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from aml_train.config.job.model import inner_mappings
 from aml_train.core.errors import InvalidError
-from aml_train.core.tags import KEY_LENGTH, TAG_DATA, VALUE_LENGTH
+from aml_train.core.tags import KEY_LENGTH, VALUE_LENGTH, Tag
 from aml_train.jobs.data import MODEL_TYPES, recorded_contents
 from aml_train.jobs.identity import version_of
 from aml_train.jobs.spec import JobTemplate
@@ -40,7 +40,7 @@ def pin_data(template: JobTemplate, service: Workspace) -> JobTemplate:
             continue
         given["path"] = _pinned(path, name, _kind(given), service)
         local = template.local_digests.get(f"inputs.{name}")
-        tags[TAG_DATA + name] = f"sha256:{local}" if local is not None else version_of(given["path"])
+        tags[Tag.DATA + name] = f"sha256:{local}" if local is not None else version_of(given["path"])
     pinned = False
     for place, inner in inner_mappings(document):
         for name, given in (inner.get("inputs") or {}).items():
@@ -108,5 +108,5 @@ def data_of(tags: Mapping[str, str], inputs: Mapping[str, str]) -> dict[str, str
         tags: the job's, or those of a model that it wrote.
         inputs: name → path of its data, as the service has them.
     """
-    tagged = {name.removeprefix(TAG_DATA): value for name, value in tags.items() if name.startswith(TAG_DATA)}
+    tagged = {name.removeprefix(Tag.DATA): value for name, value in tags.items() if name.startswith(Tag.DATA)}
     return dict(sorted({**{name: version_of(path) for name, path in inputs.items()}, **tagged}.items()))

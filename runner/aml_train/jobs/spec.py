@@ -14,15 +14,7 @@ from typing import Any, Final
 from aml_train.config.job.model import JobNode, Place, mapping_at
 from aml_train.core.errors import InvalidError
 from aml_train.core.files import FileSet
-from aml_train.core.tags import (
-    TAG_ADDRESS,
-    TAG_DIGEST,
-    TAG_FINGERPRINT,
-    TAG_IMAGE,
-    TAG_IMAGES,
-    TAG_TESTED,
-    VALUE_LENGTH,
-)
+from aml_train.core.tags import VALUE_LENGTH, Tag
 from aml_train.image.spec import Tested
 from aml_train.jobs.data import DataIdentity, identity_marks
 
@@ -199,14 +191,14 @@ def make_job(template: JobTemplate, images: Mapping[str, Tested], attempt: int) 
     tags = {
         **{str(k): str(v) for k, v in (document.get("tags") or {}).items()},
         **template.tags,
-        TAG_FINGERPRINT: mark,
-        TAG_TESTED: "given, not tested",
+        Tag.FINGERPRINT: mark,
+        Tag.TESTED: "given, not tested",
     }
     if images:
         image = images[""]
-        tags |= {TAG_IMAGE: str(image.reference), TAG_DIGEST: image.digest, TAG_ADDRESS: image.address}
-        tags[TAG_TESTED] = image.record.key if image.record else "no tests configured"
-        tags |= {TAG_IMAGES + one.name: one.tag(images[one.name]) for one in template.images}
+        tags |= {Tag.IMAGE: str(image.reference), Tag.DIGEST: image.digest, Tag.ADDRESS: image.address}
+        tags[Tag.TESTED] = image.record.key if image.record else "no tests configured"
+        tags |= {Tag.IMAGES + one.name: one.tag(images[one.name]) for one in template.images}
         places = [("", place) for place in template.places]
         places += [(one.name, node.place) for one in template.images for node in one.nodes]
         for name, place in places:
@@ -215,7 +207,7 @@ def make_job(template: JobTemplate, images: Mapping[str, Tested], attempt: int) 
     document["name"] = name
     document["tags"] = tags
     given = {str(k): str(v) for k, v in (document.get("properties") or {}).items()}
-    given |= {TAG_FINGERPRINT: mark, **identity_marks(template.data)}
+    given |= {Tag.FINGERPRINT: mark, **identity_marks(template.data)}
     document["properties"] = given
     return JobSpec(
         name=name,

@@ -11,7 +11,7 @@ from typing import Final, Literal, Protocol
 from aml_train.config.job.model import MOST_NESTED
 from aml_train.config.yaml.shapes import nearest
 from aml_train.core.errors import InvalidError, ServiceError
-from aml_train.core.tags import TAG_CONFIGURATION, TAG_JOB, TAG_STAGE
+from aml_train.core.tags import Tag
 from aml_train.core.threads import CancelToken
 from aml_train.gate.history import MetricPoint
 from aml_train.gate.logged import LoggedSet
@@ -115,12 +115,12 @@ class ModelView:
 
         AzureML names a node's run where a pipeline wrote it. Tags, which can be changed, count for the versions of others.
         """
-        return self.properties.get(TAG_JOB) or self.job or self.tags.get(TAG_JOB)
+        return self.properties.get(Tag.JOB) or self.job or self.tags.get(Tag.JOB)
 
     @property
     def staged(self) -> str | None:
         """The version's stage in lower case: our tag's, else AzureML's; or None."""
-        stage = self.tags.get(TAG_STAGE) or self.stage
+        stage = self.tags.get(Tag.STAGE) or self.stage
         return stage.lower() if stage else None
 
 
@@ -293,7 +293,7 @@ def seconds_of(run: JobView | ChildView, now: datetime.datetime | None = None) -
 
 def no_job(tagged_jobs: Callable[[str], Iterator[JobView]], name: str) -> InvalidError:
     """Return the error for a job that is not in the workspace; its hint names the one that may be meant."""
-    newest = itertools.islice(tagged_jobs(TAG_CONFIGURATION), _NEWEST)
+    newest = itertools.islice(tagged_jobs(Tag.CONFIGURATION), _NEWEST)
     near = nearest(name, tuple(view.name for view in newest))
     meant = f"Did you mean {near}? " if near else ""
     return InvalidError(f"There is no job {name} in the workspace.", hint=f"{meant}See: aml-train jobs list")

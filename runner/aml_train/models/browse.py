@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aml_train.core.errors import InvalidError
-from aml_train.core.tags import TAG_GATE, TAG_METRIC, TAG_PARAMETER
+from aml_train.core.tags import Tag
 from aml_train.jobs.workspace import ModelView, Workspace
 from aml_train.models.catalogue import Catalogue, no_model
 from aml_train.models.promotion.record import Change, Record
@@ -40,7 +40,7 @@ class ModelFilter:
 def metrics_of(version: ModelView) -> dict[str, float]:
     """Return a version's metrics, as they were when it was registered."""
     tags = version.tags.items()
-    return {name.removeprefix(TAG_METRIC): float(value) for name, value in tags if name.startswith(TAG_METRIC)}
+    return {name.removeprefix(Tag.METRIC): float(value) for name, value in tags if name.startswith(Tag.METRIC)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,17 +117,17 @@ def describe_model(version: ModelView, record: Record | None = None) -> dict[str
         version: the version.
         record: the model's promotions; None where they are not read.
     """
-    ours = (TAG_METRIC, TAG_PARAMETER)
+    ours = (Tag.METRIC, Tag.PARAMETER)
     fields: dict[str, Any] = {
         "name": version.name,
         "version": version.version,
         "stage": version.staged,
-        "gate": version.tags.get(TAG_GATE),
+        "gate": version.tags.get(Tag.GATE),
         "metrics": metrics_of(version),
         "parameters": {
-            name.removeprefix(TAG_PARAMETER): value
+            name.removeprefix(Tag.PARAMETER): value
             for name, value in sorted(version.tags.items())
-            if name.startswith(TAG_PARAMETER)
+            if name.startswith(Tag.PARAMETER)
         },
         "type": version.type,
         "description": version.description,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from aml_train.core.errors import InvalidError, PassportError
-from aml_train.core.tags import TAG_PASSPORT
+from aml_train.core.tags import Tag
 from aml_train.jobs.workspace import ModelView
 from aml_train.models.catalogue import PassportStore, StoredFile
 from aml_train.models.passport.envelope import BadBundleError, read_bundle
@@ -113,7 +113,7 @@ def signed_files(model: ModelView, store: PassportStore) -> FileManifest | None:
         PassportError: the version names a passport that is gone or another one, or it cannot be used.
         ServiceError: the storage refuses or does not answer.
     """
-    title, tagged = f"{model.name}:{model.version}", model.tags.get(TAG_PASSPORT)
+    title, tagged = f"{model.name}:{model.version}", model.tags.get(Tag.PASSPORT)
     passport = store.read(model.name, model.version, PASSPORT_FILE)
     content = store.read(model.name, model.version, SIGNATURE_FILE)
     if not passport and not content and tagged is None:

@@ -9,21 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from aml_train.core.errors import DamagedError, ImageError, ServiceError
 from aml_train.core.references import ImageRef
-from aml_train.core.tags import (
-    TAG_BASE,
-    TAG_BRANCH,
-    TAG_COMMIT,
-    TAG_DATA_CHANGED,
-    TAG_DIGEST,
-    TAG_IMAGE,
-    TAG_JOB,
-    TAG_NODE,
-    TAG_NODE_RUN,
-    TAG_REPOSITORY,
-    TAG_RUN_URL,
-    TAG_SOURCE,
-    TAG_TESTED,
-)
+from aml_train.core.tags import Tag
 from aml_train.image.records import load_record
 from aml_train.image.spec import TestRecord
 from aml_train.jobs.inputs import data_of, shown_data
@@ -132,7 +118,7 @@ class Tracer:
             return _broken("model", name, why)
         view = self.service.find(job)
         parts = (self._files(model, job, view), self._job(model, job, view))
-        if TAG_JOB not in model.tags:
+        if Tag.JOB not in model.tags:
             detail = "something else than aml-train registered it; AzureML names its job"
             return LineageStep(kind="model", name=name, state="recorded", detail=detail, parts=parts)
         return LineageStep(kind="model", name=name, state="verified", detail=model.path, parts=parts)
@@ -147,7 +133,7 @@ class Tracer:
         return LineageStep(kind="job", name=job.name, state="verified", detail=job.status.value, parts=parts)
 
     def _files(self, model: ModelView, job: str, view: JobView | None) -> LineageStep:
-        source, run = model.tags.get(TAG_SOURCE, ""), model.tags.get(TAG_NODE_RUN, job)
+        source, run = model.tags.get(Tag.SOURCE, ""), model.tags.get(Tag.NODE_RUN, job)
         ours = run == job or (view is not None and wrote(self.service, job, run))
         if source and not (ours and source.startswith(f"azureml://jobs/{run}/")):
             why = f"they are another job's than {job}, which the model names"
@@ -165,19 +151,19 @@ class Tracer:
             return _broken("job", job, "there is no such job any more")
         if view.status is not JobStatus.COMPLETED:
             return _broken("job", job, f"it is {view.status.value}, and not Completed")
-        for tag in (TAG_DIGEST, TAG_COMMIT) if TAG_JOB in model.tags else ():
+        for tag in (Tag.DIGEST, Tag.COMMIT) if Tag.JOB in model.tags else ():
             ours, its = model.tags.get(tag), view.tags.get(tag)
             if ours != its:
                 why = f"its tag {tag} is {its or 'missing'}, and the model's {ours or 'missing'}"
                 return _broken("job", job, why)
-        parts = (self._environment(view, model.tags.get(TAG_NODE, "")), *self._commit(view.tags), *self._data(view))
+        parts = (self._environment(view, model.tags.get(Tag.NODE, "")), *self._commit(view.tags), *self._data(view))
         return LineageStep(kind="job", name=job, state="verified", detail=_experiment(view), parts=parts)
 
     def _environment(self, job: JobView, node: str) -> LineageStep:
-        wanted, digest = job.tags.get(TAG_IMAGE), job.tags.get(TAG_DIGEST)
+        wanted, digest = job.tags.get(Tag.IMAGE), job.tags.get(Tag.DIGEST)
         found = self.catalogue.environment_image(job.name, node)
         if wanted is None or digest is None:
-            detail = job.tags.get(TAG_TESTED, "nothing is written down of its image")
+            detail = job.tags.get(Tag.TESTED, "nothing is written down of its image")
             return LineageStep(
                 kind="environment", name=found or "the job's own environment", state="recorded", detail=detail
             )
@@ -197,7 +183,7 @@ class Tracer:
         try:
             reference = ImageRef.parse(image)
         except ValueError as error:
-            return (_broken("image", digest, f"the job's tag {TAG_IMAGE} is damaged: {error}"),)
+            return (_broken("image", digest, f"the job's tag {Tag.IMAGE} is damaged: {error}"),)
         try:
             with self.open(reference.registry) as registry:
                 steps += [
@@ -206,7 +192,7 @@ class Tracer:
                 ]
         except (ImageError, ServiceError) as error:
             steps.append(LineageStep(kind="image", name=digest, state="unknown", detail=error.message))
-        base = tags.get(TAG_BASE)
+        base = tags.get(Tag.BASE)
         if base is not None:
             steps.append(
                 LineageStep(kind="base", name=base, state="recorded", detail="what the image was built from")
@@ -221,7 +207,7 @@ class Tracer:
 
     def _tests(self, registry: Registry, reference: ImageRef, digest: str, tags: Mapping[str, str]) -> LineageStep:
 
-        key = tags.get(TAG_TESTED, "")
+        key = tags.get(Tag.TESTED, "")
         if not key or " " in key:
             return LineageStep(kind="tests", name=key or "none", state="recorded")
         record = tests_in(registry, reference.repository, digest, key)
@@ -231,13 +217,13 @@ class Tracer:
         return LineageStep(kind="tests", name=record.command, state="verified", detail=f"{counts}, {record.at}")
 
     def _commit(self, tags: Mapping[str, str]) -> Iterator[LineageStep]:
-        commit = tags.get(TAG_COMMIT)
+        commit = tags.get(Tag.COMMIT)
         if commit is not None:
-            more = [tags[tag] for tag in (TAG_REPOSITORY, TAG_BRANCH, TAG_RUN_URL) if tag in tags]
+            more = [tags[tag] for tag in (Tag.REPOSITORY, Tag.BRANCH, Tag.RUN_URL) if tag in tags]
             yield LineageStep(kind="commit", name=commit, state="recorded", detail=", ".join(more))
 
     def _data(self, job: JobView) -> Iterator[LineageStep]:
-        if changed := job.tags.get(TAG_DATA_CHANGED):
+        if changed := job.tags.get(Tag.DATA_CHANGED):
             why = "changed after the job was submitted: not reproducible"
             yield LineageStep(kind="data", name=changed, state="recorded", detail=why)
         shown = shown_data(job)

@@ -12,33 +12,7 @@ from typing import Final
 from aml_train.config.sections.model import ModelConfig
 from aml_train.core.answers import json_number
 from aml_train.core.errors import InvalidError, JobFailedError, ServiceError
-from aml_train.core.tags import (
-    KEY_LENGTH,
-    TAG_ADDRESS,
-    TAG_BASE,
-    TAG_BRANCH,
-    TAG_COMMIT,
-    TAG_CONFIGURATION,
-    TAG_DATA,
-    TAG_DATA_CHANGED,
-    TAG_DATA_IDENTITY,
-    TAG_DIGEST,
-    TAG_EXPERIMENT,
-    TAG_GATE,
-    TAG_IMAGE,
-    TAG_JOB,
-    TAG_LEFT_OUT,
-    TAG_METRIC,
-    TAG_PARAMETER,
-    TAG_REPOSITORY,
-    TAG_RULES,
-    TAG_RUN_URL,
-    TAG_SOURCE,
-    TAG_STAGE,
-    TAG_TESTED,
-    TAG_VERSION,
-    VALUE_LENGTH,
-)
+from aml_train.core.tags import KEY_LENGTH, VALUE_LENGTH, Tag
 from aml_train.core.text import whole
 from aml_train.core.version import __version__
 from aml_train.gate.decide import Decision
@@ -85,20 +59,20 @@ def _shown(files: Sequence[str]) -> str:
 
 
 _FROM_JOB: Final = (
-    TAG_COMMIT,
-    TAG_BRANCH,
-    TAG_REPOSITORY,
-    TAG_CONFIGURATION,
-    TAG_RUN_URL,
-    TAG_IMAGE,
-    TAG_DIGEST,
-    TAG_ADDRESS,
-    TAG_BASE,
-    TAG_TESTED,
-    TAG_DATA_CHANGED,
+    Tag.COMMIT,
+    Tag.BRANCH,
+    Tag.REPOSITORY,
+    Tag.CONFIGURATION,
+    Tag.RUN_URL,
+    Tag.IMAGE,
+    Tag.DIGEST,
+    Tag.ADDRESS,
+    Tag.BASE,
+    Tag.TESTED,
+    Tag.DATA_CHANGED,
 )
 #: The facts of a lineage that are written as properties, too, which cannot be changed later.
-FIXED: Final = (TAG_JOB, TAG_SOURCE, TAG_COMMIT, TAG_DIGEST, TAG_GATE, TAG_RULES)
+FIXED: Final = (Tag.JOB, Tag.SOURCE, Tag.COMMIT, Tag.DIGEST, Tag.GATE, Tag.RULES)
 #: AzureML's bounds are those of runs (https://learn.microsoft.com/azure/machine-learning/resource-limits-capacity), which speak of 50 tags. The
 #: page does not speak of models; ten are left for promotions.
 MOST_TAGS: Final = 40
@@ -121,19 +95,19 @@ def lineage_tags(job: JobView, *, metrics: Mapping[str, float], decision: Decisi
         metrics: the job's.
         decision: the gate's.
     """
-    tags = {TAG_VERSION: __version__} | {name: job.tags[name] for name in _FROM_JOB if name in job.tags}
-    if TAG_DATA_IDENTITY in job.properties:
-        tags[TAG_DATA_IDENTITY] = job.properties[TAG_DATA_IDENTITY]
+    tags = {Tag.VERSION: __version__} | {name: job.tags[name] for name in _FROM_JOB if name in job.tags}
+    if Tag.DATA_IDENTITY in job.properties:
+        tags[Tag.DATA_IDENTITY] = job.properties[Tag.DATA_IDENTITY]
     if job.experiment:
-        tags[TAG_EXPERIMENT] = job.experiment
-    tags[TAG_GATE] = decision.word
+        tags[Tag.EXPERIMENT] = job.experiment
+    tags[Tag.GATE] = decision.word
     if decision.rules:
-        tags[TAG_RULES] = _rules(decision)
+        tags[Tag.RULES] = _rules(decision)
     judged = {rule.metric for rule in decision.rules}
-    tags |= {f"{TAG_METRIC}{name}": repr(float(metrics[name])) for name in sorted(judged & metrics.keys())}
-    tags |= {f"{TAG_DATA}{name}": value for name, value in data_of(job.tags, job.inputs).items()}
-    tags |= {f"{TAG_PARAMETER}{name}": value for name, value in shown_parameters(job).items()}
-    return tags | {f"{TAG_METRIC}{name}": repr(float(value)) for name, value in sorted(metrics.items())}
+    tags |= {f"{Tag.METRIC}{name}": repr(float(metrics[name])) for name in sorted(judged & metrics.keys())}
+    tags |= {f"{Tag.DATA}{name}": value for name, value in data_of(job.tags, job.inputs).items()}
+    tags |= {f"{Tag.PARAMETER}{name}": value for name, value in shown_parameters(job).items()}
+    return tags | {f"{Tag.METRIC}{name}": repr(float(value)) for name, value in sorted(metrics.items())}
 
 
 def shown_parameters(job: JobView) -> dict[str, str]:
@@ -161,12 +135,12 @@ def fitting(tags: Mapping[str, str]) -> dict[str, str]:
     left: Counter[str] = Counter()
     for name, value in tags.items():
         if len(name) > KEY_LENGTH or len(kept) >= MOST_TAGS - 1:
-            kind = next((one for one in (TAG_METRIC, TAG_PARAMETER, TAG_DATA) if name.startswith(one)), "tags")
+            kind = next((one for one in (Tag.METRIC, Tag.PARAMETER, Tag.DATA) if name.startswith(one)), "tags")
             left[kind.removeprefix("aml-train.").rstrip(".")] += 1
         else:
             kept[name] = value if len(value) <= VALUE_LENGTH else f"{value[: VALUE_LENGTH - 1]}…"
     if left:
-        kept[TAG_LEFT_OUT] = ", ".join(f"{kind}: {count}" for kind, count in sorted(left.items()))
+        kept[Tag.LEFT_OUT] = ", ".join(f"{kind}: {count}" for kind, count in sorted(left.items()))
     return kept
 
 
@@ -251,10 +225,10 @@ def register_model(
         ServiceError: if the service refuses or does not answer.
     """
     uri = model_uri(spec, run or job)
-    stage = {TAG_STAGE: spec.stage} if spec.stage else {}
-    values = {**spec.tags, **tags, **stage, TAG_JOB: job, TAG_SOURCE: uri}
+    stage = {Tag.STAGE: spec.stage} if spec.stage else {}
+    values = {**spec.tags, **tags, **stage, Tag.JOB: job, Tag.SOURCE: uri}
     # If there are too many, metrics, parameters and data are cut.
-    order = dict.fromkeys((TAG_JOB, TAG_SOURCE, TAG_STAGE, *_first(tags), *spec.tags, *tags))
+    order = dict.fromkeys((Tag.JOB, Tag.SOURCE, Tag.STAGE, *_first(tags), *spec.tags, *tags))
     whole = fitting({name: values[name] for name in order if name in values})
     versions = service.models(spec.name)
     if (found := _registered(versions, job, uri)) is not None:
@@ -289,13 +263,13 @@ def register_model(
 
 def _registered(versions: Sequence[ModelView], job: str, uri: str) -> ModelView | None:
     """Return the version that *job* was registered as, from that place."""
-    wanted = {TAG_JOB: job, TAG_SOURCE: uri}
+    wanted = {Tag.JOB: job, Tag.SOURCE: uri}
     return next((one for one in versions if is_same_model(one, wanted)), None)
 
 
 def is_same_model(found: ModelView, tags: Mapping[str, str]) -> bool:
     """Return whether a version is the one of *tags*: the same job and place in it."""
-    return all(found.tags.get(tag) == tags.get(tag) for tag in (TAG_JOB, TAG_SOURCE))
+    return all(found.tags.get(tag) == tags.get(tag) for tag in (Tag.JOB, Tag.SOURCE))
 
 
 def changed_tag(model: ModelView) -> str | None:
@@ -321,10 +295,10 @@ def fault_of_registration(service: Workspace, model: ModelView, job: str) -> str
     if (changed := changed_tag(model)) is not None:
         return changed
     known = service.last_metrics(job)
-    rules = [rule for rule in read_recorded(model.properties.get(TAG_RULES, "")) if rule.metric in known]
+    rules = [rule for rule in read_recorded(model.properties.get(Tag.RULES, "")) if rule.metric in known]
     return fault_of_rules(service, job, rules, {})
 
 
 def _first(tags: Mapping[str, str]) -> list[str]:
     """Return the names of *tags* before the user's: all but metrics, parameters, data."""
-    return [name for name in tags if not name.startswith((TAG_METRIC, TAG_PARAMETER, TAG_DATA))]
+    return [name for name in tags if not name.startswith((Tag.METRIC, Tag.PARAMETER, Tag.DATA))]

@@ -12,15 +12,7 @@ from aml_train.config.sections.gate import BaselineConfig
 from aml_train.core.comparison import Side
 from aml_train.core.errors import InvalidError
 from aml_train.core.secrets import without_secret_values
-from aml_train.core.tags import (
-    TAG_BASELINE,
-    TAG_COMMIT,
-    TAG_DATA,
-    TAG_DIGEST,
-    TAG_METRIC,
-    TAG_PARAMETER,
-    VALUE_LENGTH,
-)
+from aml_train.core.tags import VALUE_LENGTH, Tag
 from aml_train.core.threads import map_parallel
 from aml_train.gate.baseline import FoundBaseline, RunBaseline, ValuesBaseline, read_values
 from aml_train.gate.history import MetricPoint, last_value
@@ -52,7 +44,7 @@ def baseline_tags(config: BaselineConfig | None, found: FoundBaseline | None) ->
     """
     if config is None or found is None:
         return {}
-    return {TAG_BASELINE: f"{selection(config)}: {found.side.title}"[:VALUE_LENGTH]}
+    return {Tag.BASELINE: f"{selection(config)}: {found.side.title}"[:VALUE_LENGTH]}
 
 
 def earlier_baseline(
@@ -71,7 +63,7 @@ def earlier_baseline(
     if at_start is not None and at_start.side.job != candidate:
         return f"{at_start.side.title} was the baseline when the run began"
     before = f"{selection(config)}: "
-    noted = tags.get(TAG_BASELINE, "")
+    noted = tags.get(Tag.BASELINE, "")
     return (
         f"{noted.removeprefix(before)} was the baseline when the job was submitted"
         if noted.startswith(before)
@@ -148,8 +140,8 @@ def side_of_job(view: JobView, title: str) -> Side:
         seconds=seconds_of(view),
         data=data_of(view.tags, view.inputs),
         contents=recorded_contents(view.properties),
-        digest=view.tags.get(TAG_DIGEST),
-        commit=view.tags.get(TAG_COMMIT),
+        digest=view.tags.get(Tag.DIGEST),
+        commit=view.tags.get(Tag.COMMIT),
         parameters=view.parameters,
         variables=without_secret_values(view.variables),
     )
@@ -162,7 +154,7 @@ def side_of_model(model: ModelView, title: str, view: JobView | None) -> Side:
     """
     job = model.origin
     side = Side(title=title, job=job) if view is None else side_of_job(view, title)
-    known = view is not None or any(name.startswith(TAG_DATA) for name in model.tags)
+    known = view is not None or any(name.startswith(Tag.DATA) for name in model.tags)
     tags, inputs = (view.tags, view.inputs) if view is not None else ({}, {})
     return replace(
         side,
@@ -171,15 +163,15 @@ def side_of_model(model: ModelView, title: str, view: JobView | None) -> Side:
         metrics=kept_metrics(model),
         data=data_of({**tags, **model.tags}, inputs) if known else None,
         contents=recorded_contents(model.tags),
-        digest=model.tags.get(TAG_DIGEST) or side.digest,
-        commit=model.tags.get(TAG_COMMIT) or side.commit,
+        digest=model.tags.get(Tag.DIGEST) or side.digest,
+        commit=model.tags.get(Tag.COMMIT) or side.commit,
         parameters=view.parameters if view is not None else _kept_parameters(model),
     )
 
 
 def _kept_parameters(model: ModelView) -> dict[str, str]:
     return {
-        tag.removeprefix(TAG_PARAMETER): value for tag, value in model.tags.items() if tag.startswith(TAG_PARAMETER)
+        tag.removeprefix(Tag.PARAMETER): value for tag, value in model.tags.items() if tag.startswith(Tag.PARAMETER)
     }
 
 
@@ -187,9 +179,9 @@ def kept_metrics(model: ModelView) -> dict[str, float]:
     """Return the metrics in a model's tags, except tags that are no numbers any more."""
     values: dict[str, float] = {}
     for tag, value in model.tags.items():
-        if tag.startswith(TAG_METRIC):
+        if tag.startswith(Tag.METRIC):
             try:
-                values[tag.removeprefix(TAG_METRIC)] = float(value)
+                values[tag.removeprefix(Tag.METRIC)] = float(value)
             except ValueError:
                 continue
     return values

@@ -19,7 +19,7 @@ import msgspec
 
 from aml_train.core.answers import json_number
 from aml_train.core.git import Origin
-from aml_train.core.tags import KEY_LENGTH, TAG_GATE, TAG_VERDICT, VALUE_LENGTH
+from aml_train.core.tags import KEY_LENGTH, VALUE_LENGTH, Tag
 from aml_train.gate.decide import Decision
 from aml_train.gate.decide import GateWord as GateWord
 from aml_train.gate.recompute import DATA_RULE
@@ -122,7 +122,7 @@ class LastPassed:
 
 def verdict_tag(branch: str) -> str:
     """Return the tag of *branch*; if its name is too long for a tag, with a hash."""
-    tag = TAG_VERDICT + branch
+    tag = Tag.VERDICT + branch
     if len(tag) <= KEY_LENGTH:
         return tag
     mark = hashlib.sha256(branch.encode(errors="surrogatepass")).hexdigest()[:12]
@@ -167,7 +167,7 @@ def record_verdict(
         ServiceError: the service refuses or does not answer.
     """
     word: GateWord = "failed" if decision is None else decision.word
-    tags: dict[str, str] = {TAG_GATE: word}
+    tags: dict[str, str] = {Tag.GATE: word}
     branch = branch_of(origin)
     if origin is not None and branch is not None:
         verdict = BranchVerdict(

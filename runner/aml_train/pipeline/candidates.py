@@ -15,7 +15,7 @@ from aml_train.config.sections.model import StagePolicy
 from aml_train.core.answers import Answer
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.git import Checkout, default_branch
-from aml_train.core.tags import TAG_SOURCE
+from aml_train.core.tags import Tag
 from aml_train.jobs.workspace import ModelView
 from aml_train.models.passport.verify import Verifier
 from aml_train.models.promotion.choose import Prove
@@ -92,7 +92,7 @@ def _fault_of_place(service: AzureV2, model: ModelView) -> str:
     data = DataWorkspace(service)
     try:
         source, path = (
-            data.locate(cast("Remote", parse_address(text))) for text in (model.tags.get(TAG_SOURCE, ""), model.path)
+            data.locate(cast("Remote", parse_address(text))) for text in (model.tags.get(Tag.SOURCE, ""), model.path)
         )
     except (InvalidError, ServiceError) as error:
         if isinstance(error, ServiceError) and error.transient:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from aml_train.core.errors import AmlTrainError, GateFailedError, InvalidError, ServiceError
-from aml_train.core.tags import TAG_DATA_CHANGED, VALUE_LENGTH
+from aml_train.core.tags import VALUE_LENGTH, Tag
 from aml_train.core.threads import in_background
 from aml_train.jobs.data import (
     DataIdentity,
@@ -133,7 +133,7 @@ def check_at_end(
     view = completed.view
     known = completed.settled and job.spec is not None
     text, unread = ("", "") if known else _changes(target.service, job)
-    text = text or view.tags.get(TAG_DATA_CHANGED, "")
+    text = text or view.tags.get(Tag.DATA_CHANGED, "")
     if text:
         _report(ctx, text)
         completed = _recorded(ctx, target.service, completed, text[:VALUE_LENGTH])
@@ -145,8 +145,8 @@ def check_at_end(
 
 def _recorded(ctx: RunContext, service: Workspace, completed: SubmittedJob, text: str) -> SubmittedJob:
     """Return the job with the tag of its changed data, which the service gets too."""
-    view, tags = completed.view, {TAG_DATA_CHANGED: text}
-    if view.tags.get(TAG_DATA_CHANGED) != text:
+    view, tags = completed.view, {Tag.DATA_CHANGED: text}
+    if view.tags.get(Tag.DATA_CHANGED) != text:
         try:
             service.tag(view.name, tags)
         except ServiceError as error:

@@ -10,7 +10,7 @@ from typing import Final
 
 from aml_train.core.errors import AmlTrainError, JobFailedError, ServiceError
 from aml_train.core.events import NodeChanged
-from aml_train.core.tags import TAG_DIGEST, TAG_IMAGES
+from aml_train.core.tags import Tag
 from aml_train.jobs.composed import ChildView, unfinished
 from aml_train.jobs.cost import Spending
 from aml_train.jobs.logs.report import JobLogs, cause_of, quote_logs
@@ -220,12 +220,12 @@ def _images(ctx: RunContext, view: JobView) -> _Images | None:
 
 def images_of(tags: Mapping[str, str]) -> _Images | None:
     """Return the images that a job's tags name; None if they name none."""
-    if TAG_DIGEST not in tags:
+    if Tag.DIGEST not in tags:
         return None
-    digests, of_nodes, complete = {"": tags[TAG_DIGEST]}, dict[str, str](), True
+    digests, of_nodes, complete = {"": tags[Tag.DIGEST]}, dict[str, str](), True
     for tag, text in tags.items():
-        if tag.startswith(TAG_IMAGES):
-            name = tag.removeprefix(TAG_IMAGES)
+        if tag.startswith(Tag.IMAGES):
+            name = tag.removeprefix(Tag.IMAGES)
             try:
                 found = json.loads(text)
                 digests[name] = str(found["image"]).rpartition("@")[2]

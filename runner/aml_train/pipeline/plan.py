@@ -17,7 +17,7 @@ from aml_train.config.sections.tests import TestsConfig
 from aml_train.core.files import FileSet
 from aml_train.core.git import Origin
 from aml_train.core.release_tags import DEFAULT_TAGS, release_tags
-from aml_train.core.tags import TAG_BASE, TAG_RUN_URL, TAG_VERSION
+from aml_train.core.tags import Tag
 from aml_train.core.trust import PROTECTED, Trust
 from aml_train.core.version import __version__
 from aml_train.image.inputs import BaseImage
@@ -152,10 +152,10 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
             stem=stem_of(str(document.get("name") or document.get("experiment_name") or project.stem)),
             runconfig=_runconfig(config) if config.sdk == "v1" else None,
             tags={
-                TAG_VERSION: __version__,
+                Tag.VERSION: __version__,
                 **(origin.tags() if origin else {}),
-                **({TAG_RUN_URL: run_url} if run_url else {}),
-                **({TAG_BASE: _base(base)} if base is not None else {}),
+                **({Tag.RUN_URL: run_url} if run_url else {}),
+                **({Tag.BASE: _base(base)} if base is not None else {}),
             },
         ),
         names=names,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aml_train.core.events import ModelRegistered
 from aml_train.core.git import origin_of_tags
-from aml_train.core.tags import TAG_NODE, TAG_NODE_RUN
+from aml_train.core.tags import Tag
 from aml_train.gate.decide import GateResult
 from aml_train.jobs.composed import COMPOSED
 from aml_train.jobs.workspace import JobView, ModelView
@@ -38,8 +38,8 @@ def register_model(ctx: RunContext, target: Target, job: SubmittedJob, gate: Gat
         return None
     with ctx.stage("register", f"Register the model {spec.name}") as summary:
         tags = lineage_tags(job.view, metrics=gate.metrics, decision=gate.decision)
-        tags |= {TAG_NODE: spec.node} if spec.node is not None else {}
-        tags |= {TAG_NODE_RUN: run} if run != name else {}
+        tags |= {Tag.NODE: spec.node} if spec.node is not None else {}
+        tags |= {Tag.NODE_RUN: run} if run != name else {}
         model, found = register(target.service, spec, job=name, run=run, tags=tags, remark=ctx.warn)
         ctx.progress.add(model=model)
         ctx.emit(ModelRegistered(model=model.name, version=model.version, found=found))

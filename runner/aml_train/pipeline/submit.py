@@ -10,15 +10,7 @@ from typing import Final
 
 from aml_train.core.errors import CancelledError, InvalidError, ServiceError
 from aml_train.core.events import GraphPlanned, ImageReady, JobSubmitted
-from aml_train.core.tags import (
-    TAG_ADDRESS,
-    TAG_DIGEST,
-    TAG_FINGERPRINT,
-    TAG_GROUP,
-    TAG_IMAGE,
-    TAG_SEQUENCE,
-    TAG_TESTED,
-)
+from aml_train.core.tags import Tag
 from aml_train.core.text import size, whole
 from aml_train.gate.baseline import FoundBaseline
 from aml_train.image.spec import Tested
@@ -37,7 +29,7 @@ from aml_train.pipeline.result import Group, SubmittedJob
 from aml_train.pipeline.target import Target
 
 #: Tags of a job that name its image and the record of its tests.
-_OF_IMAGE: Final = (TAG_IMAGE, TAG_DIGEST, TAG_ADDRESS, TAG_TESTED)
+_OF_IMAGE: Final = (Tag.IMAGE, Tag.DIGEST, Tag.ADDRESS, Tag.TESTED)
 _MOST_ATTEMPTS: Final = 1000
 #: So many jobs of the workspace are looked at for one that this run could be compared with.
 _MOST_LOOKED_AT: Final = 200
@@ -70,7 +62,7 @@ def submit_job(
         spec, found = _choose(ctx, target, template, images, comparison)
         group = ctx.options.group
         tags = {**spec.document["tags"], **baseline_tags(ctx.plan.config.baseline, baseline)}
-        tags |= {} if group is None else {TAG_GROUP: group.name, TAG_SEQUENCE: str(group.sequence)}
+        tags |= {} if group is None else {Tag.GROUP: group.name, Tag.SEQUENCE: str(group.sequence)}
         spec = replace(spec, document={**spec.document, "tags": tags})
         if found is None:
             spec, view = _submit(ctx, target, spec, comparison)
@@ -298,7 +290,7 @@ def _difference(template: JobTemplate, service: Workspace, images: Mapping[str, 
 def _last_named(stem: str, service: Workspace) -> JobView | None:
     """Return the newest job of *stem* with a computed name; None for none."""
     name = re.compile(rf"{re.escape(stem)}-[0-9a-f]{{12}}-\d+")
-    newest = itertools.islice(service.tagged_jobs(TAG_FINGERPRINT), _MOST_LOOKED_AT)
+    newest = itertools.islice(service.tagged_jobs(Tag.FINGERPRINT), _MOST_LOOKED_AT)
     return next((view for view in newest if name.fullmatch(view.name)), None)
 
 
@@ -323,10 +315,10 @@ def _supersede(ctx: RunContext, target: Target, group: Group) -> None:
     One group may train several things.
     """
     stem = ctx.plan.job.stem
-    for view in target.service.live_jobs(TAG_GROUP):
-        sequence = whole(view.tags.get(TAG_SEQUENCE, ""))
+    for view in target.service.live_jobs(Tag.GROUP):
+        sequence = whole(view.tags.get(Tag.SEQUENCE, ""))
         older = sequence is not None and sequence < group.sequence
-        if view.tags[TAG_GROUP] == group.name and older and view.name.startswith(f"{stem}-"):
+        if view.tags[Tag.GROUP] == group.name and older and view.name.startswith(f"{stem}-"):
             ctx.notice(f"Superseded: cancelling the job {view.name} of an older run of {group.name}.")
             request_cancel(target.service, view.name, clock=ctx.clock)
 
@@ -342,9 +334,9 @@ def _latest(ctx: RunContext, target: Target, template: JobTemplate) -> JobView |
 
 def _report_image(ctx: RunContext, view: JobView) -> None:
     """Report the image of a job that was found, from its tags."""
-    image, digest = view.tags.get(TAG_IMAGE), view.tags.get(TAG_DIGEST)
+    image, digest = view.tags.get(Tag.IMAGE), view.tags.get(Tag.DIGEST)
     if image and digest:
-        address = view.tags.get(TAG_ADDRESS, "")
+        address = view.tags.get(Tag.ADDRESS, "")
         ctx.emit(ImageReady(reference=image, digest=digest, address=address, how="found"))
     else:
         ctx.notice("The job's environment was used as it was given, not tested.")

@@ -24,15 +24,7 @@ from aml_train.core.events import Listener
 from aml_train.core.git import Origin
 from aml_train.core.masking import Masker
 from aml_train.core.secrets import without_secret_values
-from aml_train.core.tags import (
-    TAG_BRANCH,
-    TAG_COMMIT,
-    TAG_CONFIGURATION,
-    TAG_DATA_CHANGED,
-    TAG_PASSPORT,
-    TAG_REPOSITORY,
-    TAG_RUN_URL,
-)
+from aml_train.core.tags import Tag
 from aml_train.core.threads import map_parallel
 from aml_train.jobs.composed import ChildView
 from aml_train.jobs.inputs import shown_data
@@ -137,8 +129,8 @@ class _Collector:
                 "Which job is meant is not known: the configuration is in no git repository.",
                 hint="Name one: aml-train report JOB. See: aml-train jobs list.",
             )
-        for view in itertools.islice(self._service.tagged_jobs(TAG_CONFIGURATION), _LOOKED_AT):
-            if origin.is_of(view.tags.get(TAG_REPOSITORY, ""), view.tags.get(TAG_CONFIGURATION, "")):
+        for view in itertools.islice(self._service.tagged_jobs(Tag.CONFIGURATION), _LOOKED_AT):
+            if origin.is_of(view.tags.get(Tag.REPOSITORY, ""), view.tags.get(Tag.CONFIGURATION, "")):
                 return _Job(view=view)
         raise ServiceError(
             f"There is no job of {origin.configuration} in the workspace.", hint="See: aml-train jobs list."
@@ -151,7 +143,7 @@ class _Collector:
         name = job.view.name
         named = None if baseline is None else self._find(baseline, besides=name)
         view = self._detailed(job.view)
-        if changed := view.tags.get(TAG_DATA_CHANGED):
+        if changed := view.tags.get(Tag.DATA_CHANGED):
             gaps.notices.append(
                 f"The result is not reproducible: data changed after the job was submitted. {changed}."
             )
@@ -188,15 +180,15 @@ class _Collector:
         side, tags, place = _without_secrets(side), view.tags, view.placement
         return values.Report(
             title=view.experiment or name,
-            configuration=tags.get(TAG_CONFIGURATION, ""),
+            configuration=tags.get(Tag.CONFIGURATION, ""),
             target=sources.target,
             created=sources.now(),
             status="job",
             source=values.Source(
-                repository=tags.get(TAG_REPOSITORY, ""),
-                commit=tags.get(TAG_COMMIT, ""),
-                branch=tags.get(TAG_BRANCH, ""),
-                run_url=tags.get(TAG_RUN_URL, ""),
+                repository=tags.get(Tag.REPOSITORY, ""),
+                commit=tags.get(Tag.COMMIT, ""),
+                branch=tags.get(Tag.BRANCH, ""),
+                run_url=tags.get(Tag.RUN_URL, ""),
             ),
             job=values.Job(
                 name=name,
@@ -244,11 +236,11 @@ class _Collector:
         except AmlTrainError as error:
             why = error.message
         else:
-            named, origin = view.tags.get(TAG_CONFIGURATION), project.origin
+            named, origin = view.tags.get(Tag.CONFIGURATION), project.origin
             expected = project.config.job.document.get("experiment_name")
             if named is None and expected and view.experiment not in (None, expected):
                 why = f"the job is of the experiment {view.experiment}, and the configuration's is {expected}."
-            elif named is not None and not (origin and origin.is_of(view.tags.get(TAG_REPOSITORY, ""), named)):
+            elif named is not None and not (origin and origin.is_of(view.tags.get(Tag.REPOSITORY, ""), named)):
                 here = origin.configuration if origin is not None else "outside of git"
                 why = f"the job is of {named}, and the configuration here is {here}."
         if why:
@@ -291,7 +283,7 @@ def _model(model: ModelView) -> values.Model:
         version=model.version,
         stage=model.staged or "",
         found=True,
-        passport=model.tags.get(TAG_PASSPORT, ""),
+        passport=model.tags.get(Tag.PASSPORT, ""),
     )
 
 
@@ -300,7 +292,7 @@ def _reproduction(view: JobView, model: ModelView | None, target: str) -> str:
     where = f" --target {shlex.quote(target)}" if target else ""
     if model is not None:
         return f"aml-train model reproduce {shlex.quote(f'{model.name}:{model.version}')}{where}"
-    commit, configuration = view.tags.get(TAG_COMMIT, ""), view.tags.get(TAG_CONFIGURATION, "")
+    commit, configuration = view.tags.get(Tag.COMMIT, ""), view.tags.get(Tag.CONFIGURATION, "")
     if not commit or not configuration:
         return ""
     plain, dirty, _ = commit.partition("-dirty")

@@ -10,7 +10,7 @@ from aml_train.core.comparison import Row
 from aml_train.core.errors import ImageError
 from aml_train.core.events import ImageReady, TestsFinished
 from aml_train.core.references import ImageRef, is_digest
-from aml_train.core.tags import TAG_ADDRESS, TAG_DIGEST, TAG_IMAGE, TAG_IMAGES, TAG_TESTED
+from aml_train.core.tags import Tag
 from aml_train.image.readiness.check import installed_packages, load_facts
 from aml_train.image.records import any_record, proposals_of
 from aml_train.jobs.workspace import JobView
@@ -29,9 +29,9 @@ def image_of(view: JobView, catalogue: Catalogue) -> ImageReady | None:
     Raises:
         ServiceError: the service does not answer.
     """
-    name, digest = view.tags.get(TAG_IMAGE, ""), view.tags.get(TAG_DIGEST, "")
+    name, digest = view.tags.get(Tag.IMAGE, ""), view.tags.get(Tag.DIGEST, "")
     if name and digest:
-        return ImageReady(reference=name, digest=digest, address=view.tags.get(TAG_ADDRESS, ""), how="found")
+        return ImageReady(reference=name, digest=digest, address=view.tags.get(Tag.ADDRESS, ""), how="found")
     found = catalogue.environment_image(view.name)
     if found is None:
         return None
@@ -41,12 +41,12 @@ def image_of(view: JobView, catalogue: Catalogue) -> ImageReady | None:
 def further_images(tags: Mapping[str, str]) -> Iterator[ImageReady]:
     """Yield the further images of a pipeline, by the job's tags. Pure."""
     for tag, text in sorted(tags.items()):
-        if tag.startswith(TAG_IMAGES):
+        if tag.startswith(Tag.IMAGES):
             try:
                 reference = str(json.loads(text)["image"])
             except (ValueError, KeyError, TypeError, RecursionError):
                 continue  # tags can be changed by hand: what is no image of ours is none
-            name = tag.removeprefix(TAG_IMAGES)
+            name = tag.removeprefix(Tag.IMAGES)
             yield ImageReady(image_name=name, reference=reference, digest=_digest(reference), address="", how="found")
 
 
@@ -92,7 +92,7 @@ def read_tests(sources: Tracer, image: ImageReady, view: JobView) -> TestsFinish
     Raises:
         ImageError: the registry is not reached or refuses, or the record is damaged.
     """
-    key = view.tags.get(TAG_TESTED, "")
+    key = view.tags.get(Tag.TESTED, "")
     if not key or " " in key:  # where nothing was tested, the tag is a sentence
         return None
     opened, reference = _open(sources, image)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final, Literal
 
 from aml_train.core.events import Event, GraphNode, LogTail, RuleVerdict
-from aml_train.core.tags import TAG_RULES
+from aml_train.core.tags import Tag
 from aml_train.core.text import LineBlocks, harmless, states
 from aml_train.core.threads import map_parallel
 from aml_train.gate.history import MetricPoint
@@ -261,7 +261,7 @@ def recorded_rules(model: ModelView, histories: Callable[[str], Sequence[MetricP
     Raises:
         ServiceError: the service does not answer.
     """
-    for rule in read_recorded(model.tags.get(TAG_RULES, "")):
+    for rule in read_recorded(model.tags.get(Tag.RULES, "")):
         fault = fault_of_rule(rule, {rule.metric: histories(rule.metric)})
         reason = f"recorded when the model was registered{'' if fault is None else f'; {fault}'}"
         yield replace(rule, reason=reason)

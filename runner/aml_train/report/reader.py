@@ -17,7 +17,7 @@ from aml_train.core.errors import AmlTrainError, CancelledError
 from aml_train.core.events import CostCounted, Event, ImageReady, LogTail, Notice, RuleVerdict
 from aml_train.core.git import Origin
 from aml_train.core.masking import Masker
-from aml_train.core.tags import TAG_GATE
+from aml_train.core.tags import Tag
 from aml_train.gate.decide import GateResult
 from aml_train.gate.history import MetricPoint
 from aml_train.jobs.attempts import attempt_of, earlier_attempts
@@ -119,7 +119,7 @@ class PartReader:
     def gate_and_curves(self, metrics: Mapping[str, float], others: Sequence[Side]) -> Mapping[str, Any]:
         """Decide the gate, and read the tables and curves, those of *others* as well."""
         service, view, model, gaps = self.sources.service, self.view, self.model, self.gaps
-        decided, before = self._decided(), view.tags.get(TAG_GATE, "")
+        decided, before = self._decided(), view.tags.get(Tag.GATE, "")
         history = functools.partial(service.metric_history, view.name)
         rules: Sequence[RuleVerdict] = ()
         if decided is not None:

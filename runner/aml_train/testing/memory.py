@@ -26,7 +26,7 @@ from typing import Any, Final, Literal
 
 from aml_train.config.sections.targets import ClusterConfig
 from aml_train.core.errors import RefusedError, ServiceError
-from aml_train.core.tags import TAG_FINGERPRINT, TAG_RESUBMITTED
+from aml_train.core.tags import Tag
 from aml_train.core.threads import CancelToken
 from aml_train.gate.history import MetricPoint, last_value
 from aml_train.gate.logged import SCALAR, TABLE, Logged, LoggedRow, LoggedSet
@@ -275,7 +275,7 @@ class MemoryService:
         submission.commit()
         with self._lock:
             if (found := self.jobs.get(job.name)) is not None:
-                if found.properties.get(TAG_FINGERPRINT) != job.fingerprint:
+                if found.properties.get(Tag.FINGERPRINT) != job.fingerprint:
                     raise RefusedError(f"Submitting the job {job.name}: there is another job of that name.")
                 return found
             inputs = document.get("inputs") or {}
@@ -310,14 +310,14 @@ class MemoryService:
         submission.commit()
         with self._lock:
             if (found := self.jobs.get(new)) is not None:
-                if found.tags.get(TAG_RESUBMITTED) != name:
+                if found.tags.get(Tag.RESUBMITTED) != name:
                     raise RefusedError(f"Submitting the job {name} again: there is another job {new}.")
                 return found
             self.jobs[new] = replace(
                 view,
                 name=new,
                 status=JobStatus.QUEUED,
-                tags={**view.tags, TAG_RESUBMITTED: name, **tags},
+                tags={**view.tags, Tag.RESUBMITTED: name, **tags},
                 error=None,
                 codes=(),
                 created=self.now(),

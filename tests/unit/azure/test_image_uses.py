@@ -14,7 +14,7 @@ from aml_train.azure.workspace import AzureRest
 from aml_train.config.job.model import JobNode
 from aml_train.core.errors import ServiceError
 from aml_train.core.references import ImageRef
-from aml_train.core.tags import TAG_DIGEST, TAG_IMAGES
+from aml_train.core.tags import Tag
 from aml_train.image.spec import Tested
 from aml_train.jobs.spec import NodesImage
 from tests.support.plain_answers import answered
@@ -75,13 +75,13 @@ def uses(answers: Mapping[str, Any]) -> set[tuple[str | None, str]]:
 @pytest.mark.parametrize(
     ("one", "by"),
     [
-        (job("j", "Running", BEFORE, tags={TAG_DIGEST: digest("a")}), "the live job j"),
+        (job("j", "Running", BEFORE, tags={Tag.DIGEST: digest("a")}), "the live job j"),
         (job("j", "Queued", BEFORE, environmentId="/x/environments/e/versions/1"), "the live job j"),
         (job("j", "NotResponding", BEFORE, tags={"any": digest("a")}), "the live job j"),
-        (job("j", "Failed", AFTER, tags={TAG_DIGEST: digest("a")}), "the recent job j"),
-        (job("j", "Completed", None, tags={TAG_DIGEST: digest("a")}), "the recent job j"),
+        (job("j", "Failed", AFTER, tags={Tag.DIGEST: digest("a")}), "the recent job j"),
+        (job("j", "Completed", None, tags={Tag.DIGEST: digest("a")}), "the recent job j"),
         (job("j", "Completed", AFTER, jobs={"step": {"environmentId": image("a")}}), "the recent job j"),
-        (job("j", "Completed", BEFORE, tags={TAG_DIGEST: digest("a")}), None),
+        (job("j", "Completed", BEFORE, tags={Tag.DIGEST: digest("a")}), None),
     ],
 )
 def test_jobs(one: dict[str, Any], by: str | None) -> None:
@@ -92,7 +92,7 @@ def test_jobs(one: dict[str, Any], by: str | None) -> None:
 @pytest.mark.parametrize("listed", [True, False])
 def test_a_model_keeps_the_image_of_the_job_that_made_it(listed: bool) -> None:
     """The job is old, and AzureML may have archived it."""
-    old = job("j", "Completed", BEFORE, tags={TAG_DIGEST: digest("a")})
+    old = job("j", "Completed", BEFORE, tags={Tag.DIGEST: digest("a")})
     version = {"name": "7", "properties": {"jobName": "j"}}
     found = uses(
         {
@@ -115,7 +115,7 @@ def test_all_images_of_a_pipeline_are_used() -> None:
         compressed_bytes=1,
     )
     tag = NodesImage(name="prep", nodes=(JobNode(name="prep", kind="command"),)).tag(other)
-    tags = {TAG_DIGEST: digest("a"), f"{TAG_IMAGES}prep": tag}
+    tags = {Tag.DIGEST: digest("a"), f"{Tag.IMAGES}prep": tag}
     assert uses({"/jobs": [job("j", "Completed", AFTER, tags=tags)]}) == {
         (digest("a"), "the recent job j"),
         (digest("b"), "the recent job j"),

@@ -7,7 +7,7 @@ import pytest
 
 from aml_train.config.sections.watch import RetryConfig, WatchConfig
 from aml_train.core.events import AttemptEnded, JobSubmitted, Notice
-from aml_train.core.tags import TAG_RESUBMITTED, TAG_RETRIES
+from aml_train.core.tags import Tag
 from aml_train.jobs.attempts import next_name, number_of
 from aml_train.jobs.identity import Identity
 from aml_train.jobs.states import JobStatus
@@ -48,7 +48,7 @@ def test_a_preempted_job_is_submitted_again_as_often_as_is_allowed() -> None:
     assert [name[-2:] for name in names] == ["-1", "-2", "-3"]
     assert len({name[:-2] for name in names}) == 1
     tags = [job.document["tags"] for job in service.submitted]
-    assert [(tag.get(TAG_RESUBMITTED), tag.get(TAG_RETRIES)) for tag in tags] == [
+    assert [(tag.get(Tag.RESUBMITTED), tag.get(Tag.RETRIES)) for tag in tags] == [
         (None, None),
         (names[0], "1"),
         (names[1], "2"),
@@ -124,7 +124,7 @@ def test_who_attaches_submits_again_from_what_the_service_has(named: bool) -> No
     outcome, events = run(plan, service, attach=True, job=first if named else None)
     assert outcome.exit_code == 0
     assert service.again == [next_name(first)]
-    assert service.jobs[service.again[0]].tags[TAG_RETRIES] == "1"
+    assert service.jobs[service.again[0]].tags[Tag.RETRIES] == "1"
     assert [event.attached for event in events if isinstance(event, JobSubmitted)] == [True, False]
     assert len(service.registered) == 1
 
@@ -134,7 +134,7 @@ def test_the_attempt_that_somebody_else_submitted_is_attached_to() -> None:
     plan = make_plan(retry=RetryConfig(preempted=1))
     first, _ = run(plan, service, wait=False)
     assert first.job is not None
-    tags = {**first.job.view.tags, TAG_RETRIES: "1"}
+    tags = {**first.job.view.tags, Tag.RETRIES: "1"}
     name = first.job.name
     second = next_name(name)
     clock = FakeClock()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aml_train.core.tags import TAG_DATA_IDENTITY, VALUE_LENGTH
+from aml_train.core.tags import VALUE_LENGTH, Tag
 from aml_train.jobs.data import (
     DataFile,
     DataIdentity,
@@ -100,7 +100,7 @@ def test_the_property_of_identities_says_what_they_were() -> None:
     assert change_text(changed_data(recorded_data(tags), now)) == "images: 1 file instead of 2"
     assert identity_marks({"inputs.x": UNKNOWN}) == {}
     many = identity_marks({f"inputs.number-{number}": THEN for number in range(50)})
-    assert len(many[TAG_DATA_IDENTITY]) <= VALUE_LENGTH
+    assert len(many[Tag.DATA_IDENTITY]) <= VALUE_LENGTH
     assert 10 < len(recorded_data(many)) < 50
 
 
@@ -108,4 +108,4 @@ def test_the_property_of_identities_says_what_they_were() -> None:
     "text", ["", "{", "[]", "[1]", '{"a": 1}', '{"a": [1]}', '{"a": ["x", "y", "z"]}', "[" * 10_000]
 )
 def test_a_text_of_another_form_records_nothing(text: str) -> None:
-    assert recorded_data({TAG_DATA_IDENTITY: text}) == {}
+    assert recorded_data({Tag.DATA_IDENTITY: text}) == {}

@@ -10,7 +10,7 @@ import pytest
 
 from aml_train.config.sections.code import DataConfig
 from aml_train.core.events import Notice
-from aml_train.core.tags import TAG_DATA_CHANGED, TAG_DATA_IDENTITY
+from aml_train.core.tags import Tag
 from aml_train.jobs.data import recorded_data
 from aml_train.jobs.states import JobStatus as S
 from aml_train.pipeline.plan import Plan
@@ -68,13 +68,13 @@ def test_data_that_change_during_the_job(pin: Any) -> None:
     assert f"The result is not reproducible: data changed after the job was submitted. {text}." in said(events)
     assert result.job is not None
     view = service.jobs[result.job.name]
-    assert view.tags[TAG_DATA_CHANGED] == text
+    assert view.tags[Tag.DATA_CHANGED] == text
     if pin == "strict":
         assert (result.exit_code, result.status, result.model) == (6, "gate-failed", None)
         assert "`data.pin` is `strict` (aml-train.yml:5)" in result.message
         return
     assert result.model is not None
-    assert result.model.tags[TAG_DATA_CHANGED] == text
+    assert result.model.tags[Tag.DATA_CHANGED] == text
     # Also for who names the job later.
     named, events = run(plan_of(), service, attach=True, job=view.name)
     assert named.data_changed == text
@@ -145,7 +145,7 @@ def test_data_that_nobody_can_list(unidentified: Any, *, register: bool, attache
         effect = "no completed job is attached to (`data.unidentified: retrain`)"
     assert f"Data are not identified: images (there is nothing at {PATH}): {effect}." in said(events)
     assert first.job is not None
-    assert TAG_DATA_IDENTITY not in service.jobs[first.job.name].properties
+    assert Tag.DATA_IDENTITY not in service.jobs[first.job.name].properties
     again, events = run(plan, service, register=register)
     assert again.attached == attached
     if not attached:

@@ -19,7 +19,7 @@ from aml_train.config.job.model import JobNode
 from aml_train.config.sections.gate import GateRule
 from aml_train.config.sections.model import ModelConfig
 from aml_train.config.sections.watch import WatchConfig
-from aml_train.core.tags import TAG_DIGEST, TAG_IMAGES
+from aml_train.core.tags import Tag
 from aml_train.gate.rules import parse_rule
 from aml_train.jobs.composed import ChildView, Objective
 from aml_train.jobs.spec import JobTemplate, NodesImage
@@ -129,10 +129,10 @@ def service_of(case: Case) -> GraphService:
         if reused is not None and part.reused is not None and part.reused != "unknown":
             roots[reused] = f"root-{part.name}"
             primary, side, where = part.reused
-            tags = {TAG_DIGEST: primary}
+            tags = {Tag.DIGEST: primary}
             if side is not None:
                 nodes = [part.name] if where == "side" else []
-                tags[f"{TAG_IMAGES}side"] = json.dumps({"image": f"r.io/x@{side}", "tested": None, "nodes": nodes})
+                tags[f"{Tag.IMAGES}side"] = json.dumps({"image": f"r.io/x@{side}", "tested": None, "nodes": nodes})
             earlier[f"root-{part.name}"] = JobView(name=f"root-{part.name}", status=S.COMPLETED, tags=tags)
     return GraphService(
         script=(S.QUEUED, S.RUNNING, case.status),

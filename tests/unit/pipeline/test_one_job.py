@@ -16,7 +16,7 @@ import requests
 from aml_train.config.sections.targets import ClusterConfig
 from aml_train.core.clock import Clock
 from aml_train.core.events import Broadcast, Event, ImageReady, TestsFinished
-from aml_train.core.tags import TAG_DIGEST
+from aml_train.core.tags import Tag
 from aml_train.image.builder import Builder, Verified
 from aml_train.image.context import ImageContext
 from aml_train.image.ensure import ensure_image, find_build, find_image
@@ -155,9 +155,9 @@ def test_six_runs_of_a_new_commit_at_once_have_one_job_and_one_model_version(sha
     assert {result.status for result, _ in ended} == {"passed"}, [result.message for result, _ in ended]
     (job,) = service.jobs.values()
     (model,) = service.registered
-    digest = job.tags[TAG_DIGEST]
+    digest = job.tags[Tag.DIGEST]
     assert service.submitted[0].document["environment"]["image"].endswith(f"@{digest}")
-    assert model.tags[TAG_DIGEST] == digest
+    assert model.tags[Tag.DIGEST] == digest
     builds = {event.digest for _, events in ended for event in events if isinstance(event, ImageReady)}
     assert len(builds) == RUNS, "each has released its own build"
     for result, events in ended:
@@ -180,7 +180,7 @@ def test_a_job_in_an_untested_build_of_the_address_is_another_one(shared: Shared
     second, _ = shared.run(2)
     assert isinstance(second.image, Tested)
     assert second.image.digest != first.image.digest
-    assert [job.tags[TAG_DIGEST] for job in service.jobs.values()] == [first.image.digest, second.image.digest]
+    assert [job.tags[Tag.DIGEST] for job in service.jobs.values()] == [first.image.digest, second.image.digest]
 
 
 def test_a_forced_build_trains_in_its_own_digest_and_the_next_run_shares_that_job(shared: Shared) -> None:

@@ -17,7 +17,7 @@ from aml_train.config.sections.gate import GateRule
 from aml_train.core.answers import MOST_BYTES, json_number
 from aml_train.core.errors import PassportError
 from aml_train.core.references import ImageRef
-from aml_train.core.tags import TAG_DIGEST, TAG_IMAGE, TAG_PASSPORT
+from aml_train.core.tags import Tag
 from aml_train.core.version import PRODUCT
 from aml_train.gate.decide import Decision
 from aml_train.image.registry.referrers import attach_document
@@ -95,7 +95,7 @@ def has_passport(evidence: Evidence, model: ModelView) -> bool:
     Raises:
         ServiceError: the storage refuses or does not answer.
     """
-    named = model.tags.get(TAG_PASSPORT)
+    named = model.tags.get(Tag.PASSPORT)
     if named is None:
         return False
     content = evidence.store.read(model.name, model.version, PASSPORT_FILE)
@@ -146,13 +146,13 @@ def _keep(evidence: Evidence, model: ModelView, job: JobView, *, signature: byte
     evidence.store.write(model.name, model.version, PASSPORT_FILE, bundle.content)
     _attach(evidence, model, job, bundle)
     evidence.catalogue.change_tags(
-        model.name, model.version, {TAG_PASSPORT: f"sha256:{bundle.digest}"}, guard=lambda: None
+        model.name, model.version, {Tag.PASSPORT: f"sha256:{bundle.digest}"}, guard=lambda: None
     )
 
 
 def _attach(evidence: Evidence, model: ModelView, job: JobView, bundle: Bundle) -> None:
 
-    image, digest = job.tags.get(TAG_IMAGE), job.tags.get(TAG_DIGEST)
+    image, digest = job.tags.get(Tag.IMAGE), job.tags.get(Tag.DIGEST)
     if image is None or digest is None:
         return
     reference = ImageRef.parse(image)

@@ -15,23 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aml_train.core.answers import Answer, UndecodableError, decode, json_number
 from aml_train.core.errors import DamagedError, ImageError, InvalidError, ServiceError
 from aml_train.core.references import ImageRef, is_digest
-from aml_train.core.tags import (
-    TAG_ADDRESS,
-    TAG_BASE,
-    TAG_BRANCH,
-    TAG_COMMIT,
-    TAG_CONFIGURATION,
-    TAG_DIGEST,
-    TAG_FINGERPRINT,
-    TAG_IMAGE,
-    TAG_NODE,
-    TAG_PASSPORT,
-    TAG_REPOSITORY,
-    TAG_RUN_URL,
-    TAG_SOURCE,
-    TAG_STAGE,
-    TAG_TESTED,
-)
+from aml_train.core.tags import Tag
 from aml_train.image.provenance import IN_TOTO, SLSA_PROVENANCE
 from aml_train.image.registry.referrers import list_referrers, read_referrer
 from aml_train.jobs.inputs import shown_data
@@ -45,12 +29,12 @@ if TYPE_CHECKING:
     from aml_train.image.registry.client import Registry
 
 #: Tags that change after the registration: stages, promotions, and the passport itself.
-_CHANGING: Final = (TAG_STAGE, TAG_PASSPORT, "aml-train.promot", "aml-train.archived", "aml-train.replaced")
+_CHANGING: Final = (Tag.STAGE, Tag.PASSPORT, "aml-train.promot", "aml-train.archived", "aml-train.replaced")
 _SOURCE: Final = {
-    "commit": TAG_COMMIT,
-    "repository": TAG_REPOSITORY,
-    "branch": TAG_BRANCH,
-    "configuration": TAG_CONFIGURATION,
+    "commit": Tag.COMMIT,
+    "repository": Tag.REPOSITORY,
+    "branch": Tag.BRANCH,
+    "configuration": Tag.CONFIGURATION,
 }
 
 
@@ -103,20 +87,20 @@ def observe(evidence: Evidence, model: ModelView, job: JobView) -> Observation:
             "name": model.name,
             "version": model.version,
             "type": model.type,
-            "source": model.tags.get(TAG_SOURCE, ""),
+            "source": model.tags.get(Tag.SOURCE, ""),
             "path": model.path,
         },
         "files": files,
-        "job": {"name": job.name, "experiment": job.experiment, "fingerprint": job.properties.get(TAG_FINGERPRINT)},
+        "job": {"name": job.name, "experiment": job.experiment, "fingerprint": job.properties.get(Tag.FINGERPRINT)},
         "code": _attempt(lambda: _code(evidence, job)),
         "data": shown_data(job),
         "parameters": shown_parameters(job),
         "metrics": _attempt(lambda: metrics_of(evidence.service, job.name)),
         "source": {name: job.tags[tag] for name, tag in _SOURCE.items() if tag in job.tags},
-        "workflow": {"run": job.tags.get(TAG_RUN_URL)},
+        "workflow": {"run": job.tags.get(Tag.RUN_URL)},
         "tags": fixed_tags(model),
     }
-    facts |= _of_image(evidence, job, model.tags.get(TAG_NODE, ""))
+    facts |= _of_image(evidence, job, model.tags.get(Tag.NODE, ""))
     return Observation(manifest=manifest, facts=facts)
 
 
@@ -173,16 +157,16 @@ def _of_image(evidence: Evidence, job: JobView, node: str) -> dict[str, Fact]:
 
     The workspace's part of these facts does not depend on the registry's answer.
     """
-    image, digest = job.tags.get(TAG_IMAGE), job.tags.get(TAG_DIGEST)
+    image, digest = job.tags.get(Tag.IMAGE), job.tags.get(Tag.DIGEST)
     if image is None or digest is None:
         return dict.fromkeys(("image", "tests", "provenance"))
     try:
         environment = evidence.catalogue.environment_image(job.name, node)
     except ServiceError as error:
         return dict.fromkeys(("image", "tests", "provenance"), Unknown(reason=error.message))
-    tags = {"address": job.tags.get(TAG_ADDRESS), "base": job.tags.get(TAG_BASE)}
+    tags = {"address": job.tags.get(Tag.ADDRESS), "base": job.tags.get(Tag.BASE)}
     recorded = {"reference": image, "environment": environment, **tags}
-    key = job.tags.get(TAG_TESTED, "")
+    key = job.tags.get(Tag.TESTED, "")
     tests = {"key": key} if key and " " not in key else None
     try:
         return _in_registry(evidence, ImageRef.parse(image), digest, recorded, tests)

@@ -12,7 +12,7 @@ from aml_train.core.answers import Answer
 from aml_train.core.errors import DamagedError, ImageError, ServiceError
 from aml_train.core.events import RuleVerdict, Verdict
 from aml_train.core.references import ImageRef
-from aml_train.core.tags import TAG_DIGEST, TAG_GATE, TAG_IMAGE, TAG_PASSPORT
+from aml_train.core.tags import Tag
 from aml_train.gate.decide import Decision
 from aml_train.image.registry.referrers import list_referrers, read_referrer
 from aml_train.jobs.metrics import fault_of_rules
@@ -54,7 +54,7 @@ class Verifier:
         title = f"{model.name}:{model.version}"
         content = self.evidence.store.read(model.name, model.version, PASSPORT_FILE)
         if not content:
-            tagged = model.tags.get(TAG_PASSPORT)
+            tagged = model.tags.get(Tag.PASSPORT)
             why = f"its passport {tagged} is gone from the workspace's storage" if tagged else _NO_PASSPORT
             return Verification(model=title, claims=(_refused("passport", why),))
         try:
@@ -96,7 +96,7 @@ class Verifier:
         seen = observe(self.evidence, model, job)
         yield from compare_facts(stated, seen.facts, weak)
         yield from self._manifest(model, seen, stated)
-        yield gate_claim(self.evidence.service, job.name, stated.at("gate"), model.tags.get(TAG_GATE))
+        yield gate_claim(self.evidence.service, job.name, stated.at("gate"), model.tags.get(Tag.GATE))
         yield self._referrer(model, job, bundle)
 
     def _manifest(self, model: ModelView, seen: Observation, stated: Answer) -> Iterator[Claim]:
@@ -130,7 +130,7 @@ class Verifier:
 
     def _referrer(self, model: ModelView, job: JobView, bundle: Bundle) -> Claim:
         """Check that the image's referrers have this passport."""
-        image, digest = job.tags.get(TAG_IMAGE), job.tags.get(TAG_DIGEST)
+        image, digest = job.tags.get(Tag.IMAGE), job.tags.get(Tag.DIGEST)
         if image is None or digest is None:
             return Claim(name="referrer", basis="stated", detail="the job ran in an image that was given")
         try:
@@ -164,7 +164,7 @@ def _passport(model: ModelView, bundle: Bundle, statement: Answer) -> Iterator[C
     if (kind, predicate) != (STATEMENT, PASSPORT_TYPE):
         yield _refused("passport", f"its statement is a {predicate}, and not a {PASSPORT_TYPE}")
         return
-    named = model.tags.get(TAG_PASSPORT)
+    named = model.tags.get(Tag.PASSPORT)
     if named != f"sha256:{bundle.digest}":
         yield _refused("passport", f"the version names the passport {named or 'no passport'}, and it is another one")
         return

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 from aml_train.config.sections.model import StagePolicy
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import Listener, Notice, PromotionDecided, TagChange
-from aml_train.core.tags import TAG_STAGE, VALUE_LENGTH
+from aml_train.core.tags import VALUE_LENGTH, Tag
 from aml_train.gate.decide import Decision
 from aml_train.jobs.workspace import ModelView, Workspace
 from aml_train.models.catalogue import Catalogue, LockedRecord
@@ -151,7 +151,7 @@ def apply(service: Workspace, catalogue: Catalogue, held: LockedRecord, model: s
 def tags_of(change: Change) -> dict[str, dict[str, str | None]]:
     """Return the tags that *change* sets, by version; the promoted one comes first."""
     promoted: dict[str, str | None] = {
-        TAG_STAGE: change.stage,
+        Tag.STAGE: change.stage,
         TAG_CHANGE: change.id,
         TAG_AT: change.at,
         TAG_BY: change.actor[:VALUE_LENGTH],
@@ -163,7 +163,7 @@ def tags_of(change: Change) -> dict[str, dict[str, str | None]]:
         TAG_REPLACED: None,
     }
     archived: dict[str, str | None] = {
-        TAG_STAGE: ARCHIVED,
+        Tag.STAGE: ARCHIVED,
         TAG_CHANGE: change.id,
         TAG_ARCHIVED_AT: change.at,
         TAG_ARCHIVED_BY: change.actor[:VALUE_LENGTH],
@@ -179,7 +179,7 @@ def proposal(change: Change, versions: Sequence[ModelView]) -> PromotionDecided:
         TagChange(version=version, tag=tag, before=before, after=after)
         for version, tags in tags_of(change).items()
         for tag, after in tags.items()
-        if (before := views[version].staged if tag == TAG_STAGE else views[version].tags.get(tag)) != after
+        if (before := views[version].staged if tag == Tag.STAGE else views[version].tags.get(tag)) != after
     ]
     return PromotionDecided(
         model=views[change.version].name,

@@ -9,7 +9,7 @@ from typing import Final
 from aml_train.config.sections.model import StagePolicy
 from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
 from aml_train.core.events import Listener, Notice
-from aml_train.core.tags import TAG_GATE
+from aml_train.core.tags import Tag
 from aml_train.jobs.workspace import ModelView
 from aml_train.models.promotion.change import ARCHIVED, NOTHING, PromotionRequest, title
 from aml_train.models.promotion.record import Record
@@ -96,7 +96,7 @@ def choose(request: PromotionRequest, state: StageState, listener: Listener, pro
     # Without a word on it, a version that is in no stage yet is a candidate, too.
     stages = {*wanted, *(() if request.policy.sources else (None,))}
     candidates = [one for one in state.versions if one.staged in stages]
-    passed = [one for one in candidates if one.tags.get(TAG_GATE) in _GOOD]
+    passed = [one for one in candidates if one.tags.get(Tag.GATE) in _GOOD]
     if not passed:
         have = ", ".join(f"{one.version} ({one.staged or 'no stage'})" for one in state.versions[:_SHOWN])
         raise GateFailedError(
