@@ -108,8 +108,5 @@ def prune_facts(plan: PrunePlan, result: PruneResult | None) -> dict[str, Any]:
         "manifests": len(plan.inventory.entries),
         "bytes": plan.bytes if result is None else result.bytes,
         "delete": deleted,
-        "keep": [
-            {"repository": one.entry.repository, "digest": one.entry.digest, "reason": one.reason}
-            for one in plan.keep
-        ],
+        "keep": [{"repository": one.repository, "digest": one.digest, "reason": reason} for one, reason in plan.keep],
     }

@@ -95,7 +95,7 @@ def _planned(plan: PrunePlan) -> Iterator[str]:
         yield from table(
             ("REPOSITORY", "MANIFEST", "SIZE", "REASON"), rows, right={(at, 2) for at in range(len(rows))}
         )
-    for reason, count in Counter(one.reason for one in plan.keep).most_common():
+    for reason, count in Counter(reason for _, reason in plan.keep).most_common():
         yield f"keep {count}: {reason}"
 
 

@@ -67,10 +67,6 @@ class ImageContext:
             raise ValueError("this builder has no engine")
         return self.engine
 
-    def keep_for_jobs(self, manifest: Manifest) -> None:
-        """Have a released image in the engine that jobs run on, named by its digest."""
-        self.pull(manifest, engine=self.job_engine or self.docker)
-
     def pull(
         self,
         manifest: Manifest,

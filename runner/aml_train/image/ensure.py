@@ -225,7 +225,7 @@ def _release(ctx: ImageContext, spec: ImageSpec, manifest: Manifest) -> None:
         ctx.registry.put_tag(ctx.repository, tag, manifest)
     if ctx.location.engine_runs_jobs:
         # All layers are there: this only names the image by its digest, so that the job finds it in the engine.
-        ctx.keep_for_jobs(manifest)
+        ctx.pull(manifest, engine=ctx.job_engine or ctx.docker)
 
 
 def _reuse(ctx: ImageContext, builder: Callable[[], Builder], found: Manifest, record: TestRecord | None) -> Tested:

@@ -63,7 +63,7 @@ def provenance(
             "runDetails": {
                 "builder": {
                     "id": f"https://aml-train.org/builder/{builder.partition(' ')[0]}",
-                    "version": _version(builder),
+                    "version": {"aml-train": __version__, "builder": builder},
                 },
                 "metadata": {"startedOn": started, "finishedOn": finished},
             },
@@ -123,10 +123,6 @@ def _inputs(spec: ImageSpec) -> list[dict[str, Any]]:
 
 def _dependency(uri: str, digest: str) -> dict[str, Any]:
     return {"uri": uri, "digest": {"sha256": digest}}
-
-
-def _version(builder: str) -> dict[str, str]:
-    return {"aml-train": __version__, "builder": builder}
 
 
 def _iso(seconds: float) -> str:

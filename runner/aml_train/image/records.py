@@ -70,9 +70,9 @@ def known_record(registry: Registry, spec: ImageSpec, tests: TestSpec, digest: s
     return record
 
 
-def proposals_of(repository: str) -> str:
-    """Return the repository of the proposals of *repository*."""
-    return f"{repository.removesuffix(PROPOSALS_SUFFIX)}{PROPOSALS_SUFFIX}"
+def places_of(repository: str) -> tuple[str, ...]:
+    """Return *repository* and that of its proposals."""
+    return tuple(dict.fromkeys((repository, f"{repository.removesuffix(PROPOSALS_SUFFIX)}{PROPOSALS_SUFFIX}")))
 
 
 def any_record(registry: Registry, repository: str, digest: str, key: str) -> TestRecord | None:
@@ -81,8 +81,7 @@ def any_record(registry: Registry, repository: str, digest: str, key: str) -> Te
     Raises:
         DamagedError: as :func:`load_record`.
     """
-    places = dict.fromkeys((repository, proposals_of(repository)))
-    found = (load_record(registry, place, digest, key) for place in places)
+    found = (load_record(registry, place, digest, key) for place in places_of(repository))
     return next((record for record in found if record is not None), None)
 
 

@@ -19,6 +19,7 @@ from aml_train.config.sections.image import ImageConfig, SecretConfig
 from aml_train.config.sections.image_packages import ProtectConfig
 from aml_train.config.sections.tests import TestSettings
 from aml_train.core.errors import InvalidError
+from aml_train.core.events import TestsFinished
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
 from aml_train.core.trust import PROPOSALS_SUFFIX, PROTECTED, Trust
@@ -186,10 +187,6 @@ class ImageSpec:
         without: dict[str, Any] = {"trees": {}, "secrets": {}, "build_args": {}, "places": {}}
         return dataclasses.replace(self, dockerfile=text, files=files, target=None, named=(), protect=None, **without)
 
-    def proposed(self) -> ImageSpec:
-        """Return the image of a proposed commit: it reads only secrets of ``--set``."""
-        return dataclasses.replace(self, is_proposed=True)
-
 
 def plan_image(config: ImageConfig, base: BaseImage, inputs: ImageInputs | None, platform: str) -> ImageSpec:
     """Describe the image of *config* on *base*; read only the files of the trees.
@@ -304,6 +301,13 @@ class TestRecord:
     at: str
     commit: str | None
     format: int = TEST_FORMAT
+
+    @property
+    def results(self) -> TestsFinished:
+        """The results, as those of an earlier run."""
+        return TestsFinished(
+            passed=self.passed, failed=self.failed, skipped=self.skipped, seconds=self.seconds, cached=True
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

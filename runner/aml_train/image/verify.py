@@ -118,13 +118,5 @@ def make_record(ctx: ImageContext, digest: str, results: TestsFinished | None) -
 def _report_cached(ctx: ImageContext, record: TestRecord) -> None:
     started = time.monotonic()
     ctx.listener(StageStarted(stage="tests", title=f"tests in the image: {record.command}"))
-    ctx.listener(
-        TestsFinished(
-            passed=record.passed,
-            failed=record.failed,
-            skipped=record.skipped,
-            seconds=record.seconds,
-            cached=True,
-        )
-    )
+    ctx.listener(record.results)
     ctx.finish("tests", f"passed in this image at {record.at}", started, skipped=True)

@@ -154,6 +154,6 @@ def _ensure(ctx: RunContext, target: Target, spec: ImageSpec, tests: TestSpec | 
     if tests is not None and options.keep_tests:
         tests = dataclasses.replace(tests, keep=True)
     # A proposed commit registers nothing, and its configuration names no secret of the runner.
-    spec = spec if options.register else spec.proposed()
+    spec = dataclasses.replace(spec, is_proposed=not options.register)
     commit = str(plan.commit) if plan.commit else None
     return target.ensure_image(spec, tests, force=options.force_build, commit=commit)

@@ -12,7 +12,7 @@ from aml_train.core.events import ImageReady, TestsFinished
 from aml_train.core.references import ImageRef, is_digest
 from aml_train.core.tags import Tag
 from aml_train.image.readiness.check import installed_packages, load_facts
-from aml_train.image.records import any_record, proposals_of
+from aml_train.image.records import any_record, places_of
 from aml_train.jobs.workspace import JobView
 from aml_train.models.catalogue import Catalogue
 from aml_train.models.lineage import Tracer
@@ -78,7 +78,7 @@ def read_packages_of(sources: Tracer, image: ImageReady) -> Mapping[str, str]:
     """
     opened, reference = _open(sources, image)
     with opened:
-        for place in dict.fromkeys((reference.repository, proposals_of(reference.repository))):
+        for place in places_of(reference.repository):
             if (facts := load_facts(opened, place, image.digest)) is not None:
                 return installed_packages(facts)
     raise ImageError(
@@ -98,11 +98,7 @@ def read_tests(sources: Tracer, image: ImageReady, view: JobView) -> TestsFinish
     opened, reference = _open(sources, image)
     with opened:
         record = any_record(opened, reference.repository, image.digest, key)
-    if record is None:
-        return None
-    return TestsFinished(
-        passed=record.passed, failed=record.failed, skipped=record.skipped, seconds=record.seconds, cached=True
-    )
+    return None if record is None else record.results
 
 
 def changed_packages(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Row, ...]:

@@ -6,7 +6,7 @@ import pytest
 
 from aml_train.config.sections.image import SecretConfig
 from aml_train.core.errors import ImageError, InvalidError
-from aml_train.image.build_secrets import check_secrets
+from aml_train.image.build.build import check_secrets
 
 
 def test_a_proposed_commit_names_no_secret() -> None:

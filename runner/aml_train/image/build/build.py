@@ -1,4 +1,8 @@
-"""Build an image with BuildKit through the ``docker`` command."""
+"""Build an image with BuildKit through the ``docker`` command.
+
+A secret reaches a build step as a file that BuildKit mounts (``RUN --mount=type=secret``): it is in no layer, no history and no
+cache key. The arguments of the ``docker`` command name variables, never a value.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +20,9 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from docker.errors import APIError, ImageNotFound
 
+from aml_train.config.sections.image import SecretConfig
 from aml_train.core.docker import BuildCli, docker_configuration_file, read_docker_configuration
-from aml_train.core.errors import ImageError, TimedOutError
+from aml_train.core.errors import Fault, ImageError, InvalidError, TimedOutError
 from aml_train.core.events import Listener
 from aml_train.core.files import FileSet
 from aml_train.core.masking import Masker
@@ -25,7 +30,6 @@ from aml_train.core.references import ImageRef, is_digest
 from aml_train.core.temporary import temporary_folder
 from aml_train.core.text import LinePieces
 from aml_train.image.build.progress import PlainProgress
-from aml_train.image.build_secrets import check_secrets
 from aml_train.image.dockerfile.render import render_protect
 from aml_train.image.inputs import PROTECT, BaseImage, protect_script
 from aml_train.image.registry.auth import RegistryAuth
@@ -99,6 +103,32 @@ def comparison(spec: ImageSpec, image: str) -> ImageSpec | None:
     step = render_protect(spec.protect, "base")
     dockerfile = f"FROM {spec.base.pinned} AS base\n\nFROM {image}\n\nUSER root\n\n{step}\n"
     return spec.with_dockerfile(dockerfile, {PROTECT: protect_script()})
+
+
+def check_secrets(secrets: Mapping[str, SecretConfig], environ: Mapping[str, str], *, proposed: bool) -> None:
+    """Check that a build can, and may, read its secrets.
+
+    Args:
+        secrets: the secrets by their names.
+        environ: of the command that builds.
+        proposed: the commit is only proposed, so only secrets that ``--set`` names are read.
+
+    Raises:
+        ImageError: if one is not there or is empty.
+        InvalidError: if one may not be read.
+    """
+    for name, secret in sorted(secrets.items()):
+        if proposed and not secret.by_option:
+            what = f"the secret `{name}` is not read for a run of a commit that is only proposed"
+            why = "its author could name any secret of the runner"
+            example = f"image.secrets.{name}.env={secret.env}"
+            remedy = f"let the workflow name it: `set: {example}` (`--set` on the command line)"
+            raise InvalidError([Fault(where=secret.where, what=what, why=why, remedy=remedy)])
+        if not environ.get(secret.env, "").strip():
+            raise ImageError(
+                f"{secret.where}: the build needs the secret {name}, and the environment variable {secret.env} is not set",
+                hint=f"Set it: {secret.env}=…",
+            )
 
 
 def check_named(spec: ImageSpec, named: Iterable[str]) -> None:
@@ -360,8 +390,11 @@ def docker_config(folder: Path, environ: Mapping[str, str], logins: Mapping[str,
     """
     source = docker_configuration_file(environ).parent
     config = read_docker_configuration(environ)
-    entries = {registry: _entry(auth) for registry, auth in logins.items()}
-    config["auths"] = {**(config.get("auths") or {}), **entries}
+    config["auths"] = dict(config.get("auths") or {})
+    for registry, auth in logins.items():
+        login = base64.b64encode(f"{auth.username}:{auth.password}".encode()).decode()
+        token = {"identitytoken": auth.identity_token} if auth.identity_token else {}
+        config["auths"][registry] = {"auth": login, **token}
     config["credHelpers"] = {**(config.get("credHelpers") or {}), **dict.fromkeys(logins, "")}
     config.pop("currentContext", None)
     folder.mkdir(mode=0o700)
@@ -373,9 +406,3 @@ def docker_config(folder: Path, environ: Mapping[str, str], logins: Mapping[str,
         if (source / name).is_dir():
             (folder / name).symlink_to((source / name).resolve())
     return folder
-
-
-def _entry(auth: RegistryAuth) -> dict[str, str]:
-    """Return credentials as Docker's configuration keeps them."""
-    login = base64.b64encode(f"{auth.username}:{auth.password}".encode()).decode()
-    return {"auth": login, **({"identitytoken": auth.identity_token} if auth.identity_token else {})}

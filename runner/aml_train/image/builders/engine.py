@@ -38,6 +38,11 @@ class EngineBuilder:
 
     def build(self, ctx: ImageContext, candidate: Candidate, started: float, *, force: bool) -> Verified:
         """See :class:`Builder`."""
+        cache = Cache(
+            repository=f"{ctx.location.push_name}/{ctx.repository}",
+            found=ctx.registry.head_manifest(ctx.repository, CACHE_TAG) is not None,
+            logins=ctx.location.logins(ctx.spec.base.reference.registry),
+        )
         image_id = build_image(
             ctx.spec,
             cli=self._find_cli(),
@@ -45,7 +50,7 @@ class EngineBuilder:
             tag=f"{candidate.name}:{candidate.tag}",
             listener=ctx.listener,
             no_cache=force,
-            cache=find_cache(ctx),
+            cache=cache,
         )
         ctx.finish("image", f"built {image_id[:19]}", started)
         (results, facts), manifest = run_parallel(
@@ -78,15 +83,6 @@ def _discard(ctx: ImageContext, name: str) -> None:
         # 404: the build failed before there was an image. 409: a test container of another run uses the same image.
         if error.status_code not in (404, 409):
             ctx.warn(f"The candidate {name} stays on the engine until the next run: {error.explanation}")
-
-
-def find_cache(ctx: ImageContext) -> Cache:
-    """Return where the build finds the last release."""
-    return Cache(
-        repository=f"{ctx.location.push_name}/{ctx.repository}",
-        found=ctx.registry.head_manifest(ctx.repository, CACHE_TAG) is not None,
-        logins=ctx.location.logins(ctx.spec.base.reference.registry),
-    )
 
 
 def _push(ctx: ImageContext, candidate: Candidate, image_id: str, token: CancelToken) -> Manifest:

@@ -203,7 +203,9 @@ def _files(registry: Registry, repository: str, manifest: Manifest) -> dict[str,
     for layer in manifest.blobs[1:]:
         content = registry.get_blob(repository, layer, limit=_LIMIT)
         try:
-            with tarfile.open(fileobj=_unpacked(content), mode="r:") as archive:
+            with gzip.open(io.BytesIO(content)) as stream:
+                unpacked = stream.read(3 * _LIMIT)  # a few bytes can unpack to any size
+            with tarfile.open(fileobj=io.BytesIO(unpacked), mode="r:") as archive:
                 for member in archive:
                     name = member.name.removeprefix("./")
                     wanted = name in _MEMBERS or (name.endswith(".xml") and name.startswith((_REPORTS, f"{_NAMED}/")))
@@ -213,10 +215,3 @@ def _files(registry: Registry, repository: str, manifest: Manifest) -> dict[str,
         except (tarfile.TarError, OSError, EOFError) as error:
             raise ImageError(f"the results of the checks, {repository}@{layer}, cannot be read: {error}") from error
     return found
-
-
-def _unpacked(content: bytes) -> io.BytesIO:
-    """Return a layer's archive, bounded: a few bytes can unpack to any size."""
-    with gzip.open(io.BytesIO(content)) as stream:
-        data = stream.read(3 * _LIMIT)
-    return io.BytesIO(data)

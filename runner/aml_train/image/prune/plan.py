@@ -129,12 +129,6 @@ class TagReader:
         return "release" if own else "kept"
 
 
-def subject_of_tag(tag: str) -> str | None:
-    """Return the first 40 digits of the digest that the tag of an attached document names, or None."""
-    match = _ATTACHED.fullmatch(tag)
-    return None if match is None else match["short"] or match["whole"][:40]
-
-
 def _patterns(template: str) -> Sequence[re.Pattern[str]]:
     """Return the patterns of a template's tags that belong to one release alone.
 
@@ -176,26 +170,18 @@ class Deletion:
         return {**place, "reason": self.reason}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Kept:
-    """A manifest that stays, and what reaches it."""
-
-    entry: Entry
-    reason: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class PrunePlan:
     """The work of a clean-up.
 
     Attributes:
         delete: what goes.
-        keep: all other manifests.
+        keep: all other manifests, each with what reaches it.
     """
 
     inventory: Inventory
     delete: tuple[Deletion, ...]
-    keep: tuple[Kept, ...]
+    keep: tuple[tuple[Entry, str], ...]
 
     @property
     def bytes(self) -> int:
@@ -216,8 +202,9 @@ class Graph:
                 self._attached.setdefault((entry.repository, entry.subject), []).append(entry.digest)
             for tag in entry.tags:
                 self.tagged[entry.repository, tag] = key
-                named = subject_of_tag(tag)
-                subject = short.get((entry.repository, named)) if named is not None else None
+                named = _ATTACHED.fullmatch(tag)
+                digits = "" if named is None else named["short"] or named["whole"][:40]
+                subject = short.get((entry.repository, digits))
                 if subject is not None and subject != entry.digest:
                     self._attached.setdefault((entry.repository, subject), []).append(entry.digest)
 
@@ -263,7 +250,7 @@ def plan_prune(inventory: Inventory, policy: PrunePolicy) -> PrunePlan:
     return PrunePlan(
         inventory=inventory,
         delete=tuple(_deletions(graph, kept, reader, inventory.now)),
-        keep=tuple(Kept(entry=graph.entries[key], reason=reason) for key, reason in sorted(kept.items())),
+        keep=tuple((graph.entries[key], reason) for key, reason in sorted(kept.items())),
     )
 
 

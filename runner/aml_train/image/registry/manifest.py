@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from aml_train.core.answers import Answer, UndecodableError, decode
 from aml_train.core.errors import DamagedError, ImageError
@@ -29,11 +29,6 @@ class Manifest:
     digest: str
     media_type: str
     content: bytes
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """The parsed contents."""
-        return self.answer.mapping()
 
     @property
     def answer(self) -> Answer:

@@ -99,7 +99,7 @@ def test_locks_of_people_keep_an_image(name: str) -> None:
     fake.locked = {(PLACE, {"": "", "digest": digest, "git": f"git-{digest[7:47]}"}[name])}
     plan = _plan(fake)
     assert plan.delete == ()
-    assert plan.keep[0].reason.startswith("locked: ")
+    assert plan.keep[0][1].startswith("locked: ")
 
 
 def test_two_clean_ups_at_once() -> None:

@@ -27,9 +27,9 @@ def test_everything_unreachable_goes_and_nothing_else(found: Inventory) -> None:
     everything = {(one.repository, one.digest) for one in found.entries}
     kept = reachable(found)
     assert {(one.entry.repository, one.entry.digest) for one in plan.delete} == everything - kept
-    assert {(one.entry.repository, one.entry.digest) for one in plan.keep} == kept
+    assert {(one.repository, one.digest) for one, _ in plan.keep} == kept
     assert all(one.reason for one in plan.delete)
-    assert all(one.reason for one in plan.keep)
+    assert all(reason for _, reason in plan.keep)
 
 
 @given(inventories())
@@ -80,7 +80,7 @@ def test_any_beginning_of_a_plan_can_be_resumed(found: Inventory) -> None:
 )  # fmt: skip
 def test_one_manifest(one: Entry, reason: str) -> None:
     plan = plan_prune(inventory(one), POLICY)
-    assert [kept.reason for kept in plan.keep] == ([reason] if reason else [])
+    assert [why for _, why in plan.keep] == ([reason] if reason else [])
 
 
 def test_a_use_names_a_digest_a_repository_or_a_tag() -> None:
@@ -96,7 +96,7 @@ def test_a_use_names_a_digest_a_repository_or_a_tag() -> None:
         Use(digest=None, repository=RELEASES, tag=release_tags(3)[0], by="the environment e:1"),
     )
     plan = plan_prune(inventory(*entries, uses=uses), POLICY)
-    assert {(one.entry.digest, one.reason) for one in plan.keep} == {
+    assert {(one.digest, why) for one, why in plan.keep} == {
         (digest_of(1), "used by the model digits:7"),
         (digest_of(3), "used by the environment e:1"),
     }
