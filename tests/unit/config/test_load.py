@@ -503,6 +503,8 @@ def test_files_that_code_writes_outside_outputs(tmp_path: Path, code: str, found
         ("scores = {'auc': 1}\nmlflow.log_metrics(scores)", ["auc"]),
         ("x = y\ny = x\nmlflow.log_metric(x, 1)\nmlflow.log_metric(f'{a}/b', 1)\nlogger.log('no', 1)", []),
         ("mlflow.log_metric('acc' 1", []),
+        ("for () in x: pass\nx = {}\nfor name in x.items().keys().items(): mlflow.log_metric(name, 1)", []),
+        ("x = " + "[" * 90 + "'a'" + "]" * 90 + "\nmlflow.log_metrics(x)\nmlflow" + ".x()" * 400 + ".log_metric('b', 1)", ["b"]),
     ],
 )  # fmt: skip
 def test_metrics_that_code_logs_by_literal_names(code: str, found: list[str]) -> None:

@@ -126,7 +126,7 @@ def _near(draft: Draft, files: Sequence[_File]) -> list[_File]:
 
     Files next to other code are left out.
     """
-    code = draft.home.removeprefix(".")
+    code = "" if draft.home == "." else draft.home
 
     def of_others(folder: str) -> bool:
         if not folder or f"{code}/".startswith(f"{folder}/") or f"{folder}/".startswith(f"{code}/" if code else ""):

@@ -145,16 +145,19 @@ def logged_metrics(text: str) -> Iterator[tuple[str, int]]:
         if isinstance(node, ast.Assign):
             values |= {target.id: node.value for target in node.targets if isinstance(target, ast.Name)}
         elif isinstance(node, ast.For):
-            first = node.target.elts[0] if isinstance(node.target, ast.Tuple) else node.target
+            first = (node.target.elts or [node.target])[0] if isinstance(node.target, ast.Tuple) else node.target
             values |= {first.id: node.iter} if isinstance(first, ast.Name) else {}
-        elif isinstance(node, ast.Call) and (
-            called(node) in ("log_metric", "log_metrics") or ast.unparse(node.func).endswith("run.log")
-        ):
+        elif isinstance(node, ast.Call) and (called(node) in ("log_metric", "log_metrics") or _is_run_log(node.func)):
             calls.append(node)
     for call in sorted(calls, key=lambda one: one.lineno):
         given = [*call.args, *(one.value for one in call.keywords if one.arg in ("key", "metrics"))][:1]
-        for name in dict.fromkeys(name for node in given for name in _names(node, values, 5)):
+        for name in dict.fromkeys(name for node in given for name in _names(node, values, 9)):
             yield name, call.lineno
+
+
+def _is_run_log(func: ast.expr) -> bool:
+    owner = func.value if isinstance(func, ast.Attribute) and func.attr == "log" else None
+    return getattr(owner, "id", getattr(owner, "attr", "")) == "run"
 
 
 def _names(node: ast.expr, values: Mapping[str, ast.expr], depth: int) -> Iterator[str]:
@@ -162,12 +165,12 @@ def _names(node: ast.expr, values: Mapping[str, ast.expr], depth: int) -> Iterat
     match node:
         case ast.Constant(value=str(name)):
             yield name
-        case ast.Dict(keys=inner) | ast.List(elts=inner) | ast.Tuple(elts=inner):
+        case ast.Dict(keys=inner) | ast.List(elts=inner) | ast.Tuple(elts=inner) if depth:
             for one in inner:
                 first = one.elts[0] if isinstance(one, ast.Tuple) and one.elts else one
-                yield from _names(first, values, depth) if first is not None else ()
-        case ast.Call(func=ast.Attribute(attr="items" | "keys", value=owner)):
-            yield from _names(owner, values, depth)
+                yield from _names(first, values, depth - 1) if first is not None else ()
+        case ast.Call(func=ast.Attribute(attr="items" | "keys", value=owner)) if depth:
+            yield from _names(owner, values, depth - 1)
         case ast.Name(id=name) if name in values and depth:
             yield from _names(values[name], values, depth - 1)
 
