@@ -37,11 +37,6 @@ from aml_train.image.registry.manifest import Manifest
 if TYPE_CHECKING:
     from docker import DockerClient
 
-# docker.io's interface and the key of its credentials in Docker's configuration file
-# (https://docs.docker.com/reference/cli/docker/login/).
-_HUB_HOST = "registry-1.docker.io"
-_HUB_LOGIN = "https://index.docker.io/v1/"
-
 _LAYERS_LIMIT: Final = 1 << 30
 """How much of a base's layers is read for its list of packages; NVIDIA's larger images name their drivers in the environment."""
 
@@ -290,7 +285,7 @@ def docker_registries(
     """
 
     def registry(name: str, *, attempts: int = 6) -> Registry:
-        url, verify, proxies = registry_route(_HUB_HOST if name == DOCKER_HUB else name, environ)
+        url, verify, proxies = registry_route("registry-1.docker.io" if name == DOCKER_HUB else name, environ)
         auth = docker_login(name, environ) or elsewhere(name)
         return Registry(url, auth=auth, verify=verify, proxies=proxies, attempts=attempts)
 
@@ -322,7 +317,8 @@ def docker_login(registry: str, environ: Mapping[str, str]) -> RegistryAuth | No
     folder = environ.get("DOCKER_CONFIG") or (f"{environ['HOME']}/.docker" if environ.get("HOME") else None)
     try:
         config = load_config(f"{folder}/config.json" if folder else None, credstore_env=dict(environ))
-        found = config.resolve_authconfig(_HUB_LOGIN if registry == DOCKER_HUB else registry)
+        # Docker Hub's key in the file: https://docs.docker.com/reference/cli/docker/login/
+        found = config.resolve_authconfig("https://index.docker.io/v1/" if registry == DOCKER_HUB else registry)
     except DockerException as error:
         raise ImageError(
             f"the credentials for {registry} in Docker's configuration cannot be read: {error}",

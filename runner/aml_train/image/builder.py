@@ -19,9 +19,6 @@ from aml_train.image.leftovers import candidate_tag
 from aml_train.image.readiness.facts import Facts
 from aml_train.image.registry.manifest import Manifest
 
-# Build, tests and push of any sane length; it counts only if the owner's life cannot be looked up.
-CANDIDATE_LEASE: Final = BUILD_TIMEOUT + 24 * 3600
-
 # Roles: https://learn.microsoft.com/azure/container-registry/container-registry-rbac-built-in-roles-overview; the command:
 # https://learn.microsoft.com/azure/container-registry/container-registry-auto-purge.
 _CANDIDATE_STAYS: Final = (
@@ -43,7 +40,8 @@ class Candidate:
 
     def __init__(self, ctx: ImageContext, tag: str | None = None) -> None:
         self.name = f"{ctx.location.push_name}/{ctx.candidates}"
-        self.tag = candidate_tag(ctx.engine, CANDIDATE_LEASE) if tag is None else tag
+        # Build, tests and push of any sane length; the lease counts only if the owner's life cannot be looked up.
+        self.tag = candidate_tag(ctx.engine, BUILD_TIMEOUT + 24 * 3600) if tag is None else tag
         self.pushed = False
         self._ctx = ctx
 

@@ -37,8 +37,7 @@ _LOG = logging.getLogger(__name__)
 _TAG = re.compile(rf"candidate-(?P<owner>{OWNER_PATTERN.pattern})\.(?P<lease>\d{{1,18}})\.[0-9a-f]+")
 _SHORT: Final = 12
 # The engine matches a name's parts one by one, as in a shell's path: one pattern for each depth of a repository.
-_DEPTHS: Final = 8
-_CANDIDATES: Final = ["*/" * depth + f"*{CANDIDATE_SUFFIX}:candidate-*" for depth in range(_DEPTHS)]
+_CANDIDATES: Final = ["*/" * depth + f"*{CANDIDATE_SUFFIX}:candidate-*" for depth in range(8)]
 
 
 @functools.lru_cache(maxsize=4)

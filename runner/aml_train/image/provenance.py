@@ -22,7 +22,6 @@ from aml_train.image.spec import FORMAT, ImageSpec
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
 IN_TOTO: Final = "application/vnd.in-toto+json"
 SLSA_PROVENANCE: Final = "https://slsa.dev/provenance/v1"
-BUILD_TYPE: Final = "https://aml-train.org/image-build/v1"
 
 
 def provenance(
@@ -54,7 +53,7 @@ def provenance(
         "predicateType": SLSA_PROVENANCE,
         "predicate": {
             "buildDefinition": {
-                "buildType": BUILD_TYPE,
+                "buildType": "https://aml-train.org/image-build/v1",
                 "externalParameters": {
                     key: value for key, value in parameters.items() if value not in (None, {}, [])
                 },

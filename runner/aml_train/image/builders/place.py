@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from aml_train.image.builders.service import BuildService
 
 
-SERVICE_PLATFORM: Final = "linux/amd64"
-"""The platform of a service's builds: AzureML's computes are of this one."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class BuildPlace:
     """A place where images are built and tested.
@@ -64,9 +60,8 @@ class BuildPlace:
         return self._engine if self.config.has_engine else None
 
     def platform(self) -> str:
-        """Return what the place builds by default, such as ``linux/amd64``."""
-        engine = self._engine
-        return SERVICE_PLATFORM if engine is None else engine_platform(engine)
+        """Return what the place builds by default, such as ``linux/amd64``; a service what AzureML's computes are."""
+        return "linux/amd64" if self._engine is None else engine_platform(self._engine)
 
     def cli(self) -> BuildCli:
         """Return the command that builds in this place.

@@ -7,7 +7,7 @@ import secrets
 import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import IO, Final, Protocol
+from typing import IO, Protocol
 
 from aml_train.core.errors import Fault, ImageError, InvalidError
 from aml_train.core.events import Event, LogLine, Progress, TestsFinished
@@ -38,9 +38,6 @@ from aml_train.image.spec import ImageSpec, TestSpec
 from aml_train.image.testing.junit import ClosingLines
 from aml_train.image.testing.run import conclude
 from aml_train.image.verify import judge, start_checks
-
-_BEYOND_TESTS: Final = 900.0
-"""Seconds of a verification beyond the tests' own: the image is pulled, and probed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,7 +247,7 @@ class ServiceBuilder:
             network=tests is not None and tests.network,
             shm=tests.limits.shm if tests is not None else None,
             memlock=tests.limits.memlock if tests is not None else None,
-            timeout=_BEYOND_TESTS + (0.0 if tests is None else tests.timeout),
+            timeout=900.0 + (0.0 if tests is None else tests.timeout),  # the image is pulled, and probed
         )
         try:
             self._run(ctx, build, closing)

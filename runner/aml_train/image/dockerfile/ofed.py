@@ -16,14 +16,10 @@ from aml_train.config.sections.image_ofed import OfedConfig
 from aml_train.core.errors import Fault, InvalidError
 from aml_train.image.dockerfile import ofed_releases
 
-MLNX_OFED_SERVER: Final = "https://content.mellanox.com/ofed"
-DOCA_DOWNLOADS: Final = "https://www.mellanox.com/downloads/DOCA"
-
 DISTRO_PACKAGES: Final = ("ibverbs-providers", "infiniband-diags", "libibverbs1", "librdmacm1", "rdma-core")
 """Packages of ``distro``: the verbs library with its providers (mlx5 among them), the connection manager, the tools."""
 
 DOCA_PACKAGE: Final = "doca-ofed-userspace"
-DOCA_HOST: Final = "doca-host"
 
 _LAST_MLNX_OFED: Final = (24, 10)
 """The last separate series: NVIDIA, "MLNX_OFED: transition to DOCA-OFED", October 2024."""
@@ -35,9 +31,6 @@ MLNX_OFED_FIRST: Final = {"ubuntu18.04": (4, 4), "ubuntu20.04": (4, 9), "ubuntu2
 """Distribution → the first series of MLNX_OFED that came out after it."""
 
 DOCA_DISTRIBUTIONS: Final = ("ubuntu22.04", "ubuntu24.04")
-
-_MACHINES: Final = {"linux/amd64": "x86_64", "linux/arm64": "aarch64"}
-_DEBIAN_MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,48 +63,39 @@ def plan_ofed(config: OfedConfig, os: str | None, platform: str, brings: str | N
         return None
     if config.source in ("distro", "auto"):
         return OfedPlan(kind="distro")
-    machine = _MACHINES.get(platform)
-    if machine is None:
+    architecture = {"linux/amd64": "amd64", "linux/arm64": "arm64"}.get(platform)
+    if architecture is None:
         raise _refusal(config, f"there are no drivers for {platform}", "build for linux/amd64 or linux/arm64")
-    os = config.os or os
+    os, version = config.os or os, config.version or ""
     if os is None:
         raise ValueError("the distribution of the base must be known")
-    if config.source == "mlnx_ofed":
-        return _plan_mlnx_ofed(config, os, machine)
+    kind: Literal["tarball", "package"] = "tarball" if config.source == "mlnx_ofed" else "package"
     if config.url is None:
-        _check_doca(config, os, _series(config.version or ""))
-    return _plan_doca(config, os, machine)
-
-
-def _plan_mlnx_ofed(config: OfedConfig, os: str, machine: str) -> OfedPlan:
-    version = config.version or ""
-    if config.url is None:
-        _check_mlnx_ofed(config, os, _series(version))
-    name = f"MLNX_OFED_LINUX-{version}-{os}-{machine}.tgz"
-    known = ofed_releases.MLNX_OFED.get((version, os)) if machine == "x86_64" else None
-    url = config.url or f"{MLNX_OFED_SERVER}/MLNX_OFED-{version}/{name}"
+        check = _check_mlnx_ofed if kind == "tarball" else _check_doca
+        check(config, os, _series(version))
+    if kind == "tarball":
+        name = f"MLNX_OFED_LINUX-{version}-{os}-{'x86_64' if architecture == 'amd64' else 'aarch64'}.tgz"
+        place = f"https://content.mellanox.com/ofed/MLNX_OFED-{version}"
+        known = ofed_releases.MLNX_OFED.get((version, os)) if architecture == "amd64" else None
+    else:
+        # A build, such as 3.2.1-044000-25.10, or a release whose build is known.
+        builds = (one for one, *base in ofed_releases.DOCA if base == [os, architecture] and _names(version, one))
+        build = next(builds, version)
+        if "-" not in build and config.url is None:
+            what = f"`{version}` is no release of doca-host whose packages are known for {os}"
+            raise _refusal(config, what, "give the whole build, such as 3.2.1-044000-25.10, or the package's `url`")
+        name = f"doca-host_{build}-{os.replace('.', '')}_{architecture}.deb"
+        place = f"https://www.mellanox.com/downloads/DOCA/DOCA_v{build.partition('-')[0]}/host"
+        known = ofed_releases.DOCA.get((build, os, architecture))
+    url = config.url or f"{place}/{name}"
     sha256 = config.sha256 or (known.sha256 if known is not None else None)
     if sha256 is None:
-        raise _unknown_digest(config, name, url)
-    return OfedPlan(kind="tarball", url=url, sha256=sha256)
-
-
-def _plan_doca(config: OfedConfig, os: str, machine: str) -> OfedPlan:
-    """Return the ``doca-host`` package of a build, such as ``3.2.1-044000-25.10``, or of a release whose build is known."""
-    version, architecture = config.version or "", _DEBIAN_MACHINES[machine]
-    build = next(
-        (one for one, *base in ofed_releases.DOCA if base == [os, architecture] and _names(version, one)), version
-    )
-    known = ofed_releases.DOCA.get((build, os, architecture))
-    sha256 = config.sha256 or (known.sha256 if known is not None else None)
-    if "-" not in build and config.url is None:
-        what = f"`{version}` is no release of {DOCA_HOST} whose packages are known for {os}"
-        raise _refusal(config, what, "give the whole build, such as 3.2.1-044000-25.10, or the package's `url`")
-    name = f"doca-host_{build}-{os.replace('.', '')}_{architecture}.deb"
-    url = config.url or f"{DOCA_DOWNLOADS}/DOCA_v{build.partition('-')[0]}/host/{name}"
-    if sha256 is None:
-        raise _unknown_digest(config, url.rpartition("/")[2], url)
-    return OfedPlan(kind="package", url=url, sha256=sha256)
+        raise _refusal(
+            config,
+            f"the SHA-256 of {url.rpartition('/')[2]} is not known",
+            f"get it once on a machine that you trust, `curl -fsSL {url} | sha256sum`, and give it as `sha256`",
+        )
+    return OfedPlan(kind=kind, url=url, sha256=sha256)
 
 
 def _names(version: str, build: str) -> bool:
@@ -164,14 +148,6 @@ def _series(version: str) -> tuple[int, int]:
     """Return the first two numbers of a version: ``5.8-2.0.3.0`` → (5, 8)."""
     numbers = [int(part) for part in version.partition("-")[0].split(".")]
     return numbers[0], numbers[1] if len(numbers) > 1 else 0
-
-
-def _unknown_digest(config: OfedConfig, name: str, url: str) -> InvalidError:
-    return _refusal(
-        config,
-        f"the SHA-256 of {name} is not known",
-        f"get it once on a machine that you trust, `curl -fsSL {url} | sha256sum`, and give it as `sha256`",
-    )
 
 
 def _refusal(config: OfedConfig, what: str, remedy: str) -> InvalidError:

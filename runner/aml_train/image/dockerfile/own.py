@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from aml_train.core.errors import Fault, ImageError, InvalidError
 from aml_train.core.references import ImageRef
-
-_OF_BUILDER: Final = ("BUILDPLATFORM", "BUILDOS", "BUILDARCH", "BUILDVARIANT")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,7 +235,7 @@ class _Word:
         return self._text[start : self._at]
 
     def _value(self, name: str) -> str | None:
-        if name in _OF_BUILDER and name not in self._known:
+        if name in ("BUILDPLATFORM", "BUILDOS", "BUILDARCH", "BUILDVARIANT") and name not in self._known:
             raise ValueError(f"`{name}` is known to the builder alone")
         return self._known.get(name)
 

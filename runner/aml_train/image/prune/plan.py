@@ -30,7 +30,6 @@ _FIELDS: Final = {
 #: The tag of a commit's image that was built again (:mod:`aml_train.image.ensure`).
 _BUILT_AGAIN: Final = re.compile("git-[0-9a-f]{7,64}-[0-9a-f]{12}")
 _BRANCH: Final = "[A-Za-z0-9_.-]+"
-_PULL: Final = r"pull-\d+"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,7 +136,7 @@ def _patterns(template: str) -> Sequence[re.Pattern[str]]:
     unique = any(f"{{{name}}}" in template for name in _FIELDS)
     if not unique and "{branch}" not in template:
         return ()
-    branch = _BRANCH if unique else _PULL
+    branch = _BRANCH if unique else r"pull-\d+"
     parts = re.split(r"(\{[a-z-]+\})", template)
     fields = {f"{{{name}}}": pattern for name, pattern in _FIELDS.items()} | {"{branch}": branch}
     return (re.compile("".join(fields.get(part, re.escape(part)) for part in parts)),)

@@ -30,7 +30,6 @@ from aml_train.image.registry.manifest import DOCKER_MANIFEST
 
 _PAGE: Final = "1000"
 _MOST_PAGES: Final = 100_000
-_DELETE_TIMEOUT: Final = (5.0, 20.0)
 
 
 def delete_manifest(registry: Registry, repository: str, digest: str) -> int:
@@ -43,7 +42,7 @@ def delete_manifest(registry: Registry, repository: str, digest: str) -> int:
     """
     url = f"{registry.url}/v2/{repository}/manifests/{digest}"
     try:
-        answer = registry.once("DELETE", url, scopes=scopes_of(repository, "delete"), timeout=_DELETE_TIMEOUT)
+        answer = registry.once("DELETE", url, scopes=scopes_of(repository, "delete"), timeout=(5.0, 20.0))
     except BusyError as error:
         answer = error.response
     except requests.RequestException as error:

@@ -24,12 +24,9 @@ _TOKEN_SECONDS: Final = 60.0
 """The shortest validity of a token, and its validity if its answer does not name one
 (https://distribution.github.io/distribution/spec/auth/token/)."""
 
-_TOKEN_MARGIN: Final = 5.0
 #: Possessive, and begun at the edge of a word alone: the time grows with the length of the header, not with its square.
 _PARAMETER: Final = re.compile(r'\b(\w++)="([^"]*+)"')
 _TOKEN: Final = re.compile(r"[!-~]+")
-#: Seconds; no registry's token lasts longer, whatever its answer says.
-_LONGEST_TOKEN: Final = 24 * 3600.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +193,8 @@ class Authenticator:
         token, seconds = self._read(response)
         if auth is not None:
             auth.fetched(token)
-        return token, min(max(seconds, _TOKEN_SECONDS), _LONGEST_TOKEN) - _TOKEN_MARGIN
+        # No registry's token lasts longer than a day, whatever its answer says; five seconds are for the way.
+        return token, min(max(seconds, _TOKEN_SECONDS), 24 * 3600.0) - 5.0
 
     def _read(self, response: requests.Response) -> tuple[str, float]:
         def fail(problem: str) -> ImageError:

@@ -35,8 +35,6 @@ _ACCEPT: Final = ", ".join((OCI_INDEX, OCI_MANIFEST, DOCKER_LIST, DOCKER_MANIFES
 
 _MANIFEST_LIMIT: Final = 4 << 20
 _CHUNK: Final = 1 << 20
-_LOCKED: Final = (400, 405, 409, 412)
-"""As registries refuse to write a tag that is locked or immutable."""
 
 CONNECTIONS: Final = 8
 """Requests at once; the client keeps ten connections (``requests.adapters.DEFAULT_POOLSIZE``)."""
@@ -153,7 +151,8 @@ class Registry(RegistryHttp):
             return response
 
         response = self.repeated(put)
-        if response.status_code in _LOCKED and self.head_manifest(repository, reference) == digest:
+        # As registries refuse to write a tag that is locked or immutable.
+        if response.status_code in (400, 405, 409, 412) and self.head_manifest(repository, reference) == digest:
             return digest
         self.expect(response, 201, f"write {repository}:{reference}")
         if (stored_digest := response.headers.get("Docker-Content-Digest", digest)) != digest:

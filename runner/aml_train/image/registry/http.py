@@ -19,9 +19,7 @@ from aml_train.image.registry.auth import Authenticator, BusyError, Login, Regis
 
 _CONNECT_TIMEOUT, _READ_TIMEOUT = 10.0, 120.0
 _PATIENCE: Final = 300.0
-_LONGEST_WAIT: Final = 120.0
 _LONGEST_WORDS: Final = 300
-_MOST_REASONS: Final = 10
 
 
 class RegistryHttp:
@@ -184,7 +182,7 @@ def _backoff(error: Exception) -> bool | float:
     """Return whether to retry, or the seconds that the registry asks to wait."""
     if isinstance(error, BusyError):
         asked = retry_after(error.response.headers)
-        return True if asked is None else asked <= _LONGEST_WAIT and max(asked, 0.1)
+        return True if asked is None else asked <= 120.0 and max(asked, 0.1)
     return isinstance(error, requests.ConnectionError | requests.Timeout | requests.exceptions.ChunkedEncodingError)
 
 
@@ -233,7 +231,7 @@ def _errors(document: object) -> list[dict[str, Any]] | None:
 def _reason(error: requests.RequestException) -> str:
     """Return the innermost reason; requests and urllib3 wrap it."""
     reason: BaseException = error
-    for _ in range(_MOST_REASONS):
+    for _ in range(10):
         inner = getattr(reason, "reason", None) or (reason.args[0] if reason.args else None)
         if not isinstance(inner, BaseException):
             break

@@ -21,7 +21,6 @@ from aml_train.image.registry.client import Registry
 from aml_train.image.registry.manifest import OCI_INDEX, OCI_MANIFEST, Manifest, sha256_digest
 
 EMPTY: Final = b"{}"
-EMPTY_TYPE: Final = "application/vnd.oci.empty.v1+json"
 _ATTEMPTS: Final = 5
 _MOST_BYTES: Final = 64 << 20
 
@@ -88,7 +87,7 @@ def attach_document(
         "schemaVersion": 2,
         "mediaType": OCI_MANIFEST,
         "artifactType": artifact_type,
-        "config": {"mediaType": EMPTY_TYPE, "digest": config, "size": len(EMPTY)},
+        "config": {"mediaType": "application/vnd.oci.empty.v1+json", "digest": config, "size": len(EMPTY)},
         "layers": [{"mediaType": artifact_type, "digest": layer, "size": len(content)}],
         **noted,
     }
@@ -165,9 +164,6 @@ def _digest(entry: Answer, name: str) -> str:
     return digest
 
 
-_SUBJECT: Final = "org.aml-train.subject"
-
-
 def store_document(
     registry: Registry, repository: str, tag: str, *, media_type: str, content: bytes, subject: str
 ) -> None:
@@ -177,7 +173,7 @@ def store_document(
         media_type: what *content* is.
         subject: digest of the image that it is about.
     """
-    image, about = registry.get_manifest(repository, subject), {_SUBJECT: subject}
+    image, about = registry.get_manifest(repository, subject), {"org.aml-train.subject": subject}
     attach_document(
         registry, repository, image, artifact_type=media_type, content=content, annotations=about, tag=tag
     )

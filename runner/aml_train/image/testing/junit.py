@@ -89,8 +89,6 @@ class Places:
             yield self.find(name) or name, int(match["python_line"] or match["pytest_line"])
 
 
-_SLOWEST: Final = 5
-_TRACEBACK: Final = 100_000
 _MESSAGE: Final = 300
 _OUTPUT: Final = 6000
 _BAD: Final = ("failure", "error")
@@ -233,7 +231,7 @@ def _failures_of_suites(root: Any) -> list[TestFailure]:
 
 
 def _slowest(times: Iterable[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
-    return tuple(sorted(times, key=lambda item: -item[1])[:_SLOWEST])
+    return tuple(sorted(times, key=lambda item: -item[1])[:5])
 
 
 def _name(case: Any) -> str:
@@ -246,7 +244,7 @@ def _failure(case: Any, result: Any, places: Places) -> TestFailure:
     message = str(result.message or "").strip().splitlines()
     traceback = str(result.text or "")
     file, line = places.locate(
-        element.get("file"), element.get("line"), str(case.classname or ""), traceback[-_TRACEBACK:]
+        element.get("file"), element.get("line"), str(case.classname or ""), traceback[-100_000:]
     )
     return TestFailure(
         name=str(case.name),

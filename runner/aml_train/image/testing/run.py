@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from docker import DockerClient
     from docker.models.containers import Container
 
-_SPOOL: Final = 32 << 20
 _SHOWN: Final = 20
 _NOTHING_COLLECTED: Final = 5
 _EVIDENCE: Final = "or let the exit status alone decide: `tests: {evidence: exit-code}`."
@@ -92,7 +91,7 @@ def run_tests(
     try:
         create, end = partial(create_container, image, spec, places, engine), partial(end_container, spec=spec)
         with temporary(create, end) as container, (token or CancelToken()).on_cancel(partial(end, container)):
-            with tempfile.SpooledTemporaryFile(max_size=_SPOOL) as archive:
+            with tempfile.SpooledTemporaryFile(max_size=32 << 20) as archive:
                 spec.files.tar(archive, prefix=WORKSPACE.strip("/"), folder_mode=0o777)
                 archive.seek(0)
                 container.put_archive("/", archive)
