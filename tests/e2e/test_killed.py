@@ -259,7 +259,7 @@ def done(log: str) -> list[str]:
 def test_while_the_image_is_pushed(make: Callable[..., Case]) -> None:
     case = make(requirements=f"# {secrets.token_hex(8)}: no cache has this, so that the build takes a while\n")
     with case.paused() as pause:
-        building, pushing = says(r"│ .*\bRUN\b.*requirement"), begins("push")
+        building, pushing = says(r"│ .*\bpackages of the requirements"), begins("push")
         paused = False
 
         def when(line: str) -> bool:

@@ -154,6 +154,8 @@ class PlainProgress:
 def _label(instruction: str) -> str:
     """Return what a step does: in words if it is ours, else its instruction without BuildKit's options."""
     ours = next((words for part, words in _OUR_STEPS.items() if part in instruction), None)
+    if ours == "packages" and "--requirement=" in instruction:
+        return "packages of the requirements"
     return ours or _OPTIONS.sub("", instruction, count=1)[:200]
 
 

@@ -48,13 +48,13 @@ def test_a_build_moves_with_the_packages_that_pip_fetches() -> None:
         "Installing collected packages: six, torch",
     )
     assert [(event.label, event.amount) for event in events] == [
-        ("packages", "1 of 3 steps"),
+        ("packages of the requirements", "1 of 3 steps"),
         ("packages: torch 2.9.0 (812.1 MB)", "1 of 2"),
         ("packages: six 1.16.0 (11 kB)", "2 of 2"),
         ("packages: scikit_learn 1.5.0", "3 of 3"),
         ("packages: installing them", "3 of 3"),
     ]
-    assert said[:2] == ["[2/3] packages", "Collecting torch==2.9.0 (from -r requirements.txt)"]
+    assert said[:2] == ["[2/3] packages of the requirements", "Collecting torch==2.9.0 (from -r requirements.txt)"]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_failed_step_of_ours_is_told_in_words_and_never_as_its_instruction() -
     said = [event.text for line in ending for event in progress.feed(line) if isinstance(event, LogLine)]
     assert said == ["#7 ERROR: the step did not complete successfully: exit code: 1"]
     assert progress.error(1).message == (
-        "the image's step 'packages' failed:\n  ERROR: Could not install packages due to an OSError: HTTPSConnectionPool"
+        "the image's step 'packages of the requirements' failed:\n  ERROR: Could not install packages due to an OSError: HTTPSConnectionPool"
     )
 
 
