@@ -180,11 +180,7 @@ def probe_image(engine: DockerClient, image: str, *, token: CancelToken | None =
         (token or CancelToken()).on_cancel(partial(remove_container, container)),
     ):
         container.put_archive("/", pack_files({"probe.py": probe_script()}, folder=CHECKS_FOLDER))
-        try:
-            end = run_container(container, _TIMEOUT, engine, lines.append)
-        except APIError as error:
-            reason = str(error.explanation or error)
-            raise ImageError(f"the image cannot be run: {reason}", hint=_hint(reason, None)) from error
+        end = run_container(container, _TIMEOUT, engine, lines.append, _refused)
         if end.timed_out:
             raise ImageError(
                 f"the checks of the image took longer than {_TIMEOUT:.0f} seconds",
@@ -201,6 +197,11 @@ def probe_image(engine: DockerClient, image: str, *, token: CancelToken | None =
             hint=_hint(shown, NO_RESULT),
         )
     return parse_facts(content)
+
+
+def _refused(error: APIError) -> ImageError:
+    reason = str(error.explanation or error)
+    return ImageError(f"the image cannot be run: {reason}", hint=_hint(reason, None))
 
 
 def _hint(said: str, other: str | None) -> str | None:

@@ -195,11 +195,21 @@ class End:
     oom_killed: bool = False
 
 
-def run_container(container: Container, timeout: float, engine: DockerClient, listener: Listener) -> End:
+def run_container(
+    container: Container,
+    timeout: float,
+    engine: DockerClient,
+    listener: Listener,
+    refusal: Callable[[APIError], Exception],
+) -> End:
     """Run it to its end, or until it is killed for the time.
 
-    Raises:
-        APIError: if the engine cannot: no shell, no such GPUs, limits that do not fit.
+    Args:
+        container: what runs.
+        timeout: seconds.
+        engine: where it is.
+        listener: receives each line as it comes.
+        refusal: makes the error if the engine cannot start it: no shell, no such GPUs, limits that do not fit.
     """
 
     frames_iter: Callable[..., Iterator[tuple[int, bytes]]] = docker_socket.frames_iter
@@ -219,7 +229,10 @@ def run_container(container: Container, timeout: float, engine: DockerClient, li
     timer.daemon = True
     started = time.monotonic()
     try:
-        container.start()
+        try:
+            container.start()
+        except APIError as error:
+            raise refusal(error) from error
         timer.start()
         for line in split_lines(frames_iter(stream, tty=False)):
             listener(line)

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from docker.errors import APIError
-
 from aml_train.core.docker import TooLargeError, fetch_files, pack_files
 from aml_train.core.errors import TestsFailedError
 from aml_train.core.events import Event, Listener, LogLine, TestFailure, TestsFinished
@@ -96,10 +94,7 @@ def run_tests(
                 archive.seek(0)
                 container.put_archive("/", archive)
             container.put_archive("/", pack_files(plugin_files(), folder=places.folder.strip("/")))
-            try:
-                ended = run_container(container, spec.timeout, engine, listen)
-            except APIError as error:
-                raise refused(error) from error
+            ended = run_container(container, spec.timeout, engine, listen, refused)
             if not ended.timed_out:
                 written = _fetch(container, places)
     finally:
