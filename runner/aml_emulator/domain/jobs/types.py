@@ -64,7 +64,8 @@ NODE_SHAPE = Fields(
         **dict.fromkeys(("type", "componentId", "computeId", "display_name", "description", "input_data"), TEXT),
         **dict.fromkeys(("error_threshold", "mini_batch_error_threshold", "mini_batch_size"), WORD),
         "max_concurrency_per_instance": WORD,
-        "partition_keys": ListOf(WORD),
+        # azure-ai-ml sends a list of a node as JSON in a text, and one of a component as it is.
+        "partition_keys": Either(TEXT, ListOf(WORD)),
         **dict.fromkeys(
             (
                 "distribution",

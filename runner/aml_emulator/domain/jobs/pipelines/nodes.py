@@ -400,6 +400,11 @@ def _parallel(scope: Scope, node: Node, component: Component, inputs: dict[str, 
     nodes = int(_resolved(scope, (given.get("resources") or {}).get("instance_count")) or 1)
     each = _resolved(scope, given.get("max_concurrency_per_instance"))
     settings = {name: _resolved(scope, given.get(name)) for name in PARALLEL_SETTINGS if given.get(name) is not None}
+    if isinstance(keys := settings.get("partition_keys"), str):
+        try:
+            settings["partition_keys"] = json.loads(keys)
+        except ValueError as error:
+            raise InvalidError(f"The node '{node.name}': partition_keys are no list: {keys}") from error
     settings["processes"] = nodes * int(each) if each else None
     encoded = base64.b64encode(json.dumps(settings).encode()).decode()
     script = " ".join(str(task.get(name) or "") for name in ("entry_script", "program_arguments"))

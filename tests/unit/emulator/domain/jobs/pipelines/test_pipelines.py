@@ -233,6 +233,8 @@ def test_a_parallel_node_divides_its_input_in_one_container(pipelines: Pipelines
         "componentId": component,
         "inputs": {"files": literal("${{parent.inputs.data}}", mode="Direct"), "k": literal("word")},
         "mini_batch_size": "5",
+        # As azure-ai-ml 1.35 sends a list: entities/_builders/parallel.py, Parallel._to_rest_object.
+        "partition_keys": '["store", "brand"]',
         "logging_level": "DEBUG",
         "environment_variables": {"A": "1"},
     }
@@ -244,10 +246,14 @@ def test_a_parallel_node_divides_its_input_in_one_container(pipelines: Pipelines
     python, program, data, target, encoded, *script = spec.command.split()
     assert (python, program) == ("python", "/mnt/azureml/cr/python/aml_parallel_run.py")
     assert (data, target, script) == ("${{inputs.files}}", "${{outputs.lines}}", ["score.py", "--k", "${{inputs.k}}"])
-    assert json.loads(base64.b64decode(encoded)) == {"mini_batch_size": "5", "processes": 4}
+    assert json.loads(base64.b64decode(encoded)) == {
+        "mini_batch_size": "5",
+        "partition_keys": ["store", "brand"],
+        "processes": 4,
+    }
     assert (spec.nodes, spec.shm_bytes, spec.environment_variables) == (1, 2**30, {"A": "1"})
     assert pipelines.input_of("p", "score", "files")["mode"] == "ReadOnlyMount"
-    for changed in ({"input_data": "${{inputs.other}}"}, {"task": {"entry_script": ""}}):
+    for changed in ({"input_data": "${{inputs.other}}"}, {"task": {"entry_script": ""}}, {"partition_keys": "store"}):
         assert pipelines.put("q", inputs={"data": folder}, jobs={"score": {**node, **changed}}).status == 400
 
 
