@@ -63,6 +63,8 @@ def shown_component(spec: Mapping[str, Any], name: str, version: str) -> dict[st
         "distribution": _distribution(spec.get("distribution")),
         "environment": _environment(spec.get("environment")),
     }
+    if isinstance(task := spec.get("task"), Mapping) and "environment" in task:
+        whole["task"] = {**task, "environment": _environment(task["environment"])}
     if kind.lower() == "command" and isinstance(whole["resources"] or {}, Mapping):
         whole["resources"] = {"instance_count": "1", **(whole["resources"] or {})}
     keys = (*_FIRST, *(key for key in whole if key not in _FIRST))

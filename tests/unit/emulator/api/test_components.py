@@ -54,3 +54,11 @@ def test_a_component_that_does_not_say_is_deterministic_by_its_type(service: Ser
     shown = put(service, type=kind)
     assert shown["is_deterministic"] == flag
     assert ("resources" in shown) == (kind == "command")
+
+
+def test_a_task_names_a_curated_environment_in_its_registry(service: Service) -> None:
+    # azure-sdk-for-python, tests/test_configs/components/downloaded/parallel_with_code: what Azure showed of it.
+    task = {"type": "run_function", "entry_script": "score.py"}
+    shown = put(service, type="parallel", task={**task, "environment": "azureml:AzureML-sklearn-1.0:33"})
+    address = "azureml://registries/azureml/environments/AzureML-sklearn-1.0/versions/33"
+    assert shown["task"] == {**task, "environment": address}
