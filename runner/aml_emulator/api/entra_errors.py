@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 import time
 import uuid
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from aml_emulator.api.routing import Reply
 
@@ -56,91 +57,44 @@ class EntraError(Exception):
         return Reply(status=self.status, value=self.body(now))
 
 
-def unknown_tenant(tenant: str) -> EntraError:
-    """Return the refusal of a tenant that is not the one."""
-    return EntraError(
-        "invalid_request",
-        f"AADSTS90002: Tenant '{tenant}' not found. Check to make sure you have the correct tenant ID and are signing into"
-        " the correct cloud. Check with your subscription administrator, this may happen if there are no active"
-        " subscriptions for the tenant.",
-    )
+def refusal(code: int, **values: str) -> EntraError:
+    """Return the refusal of that code; *values* fill in its text."""
+    error = next(word for word, codes in _WORDS.items() if code in codes)
+    return EntraError(error, f"AADSTS{code}: {_TEXTS[code].format(**values)}")
 
 
-def unknown_application(client_id: str, tenant: str) -> EntraError:
-    """Return the refusal of an application that the tenant does not have."""
-    return EntraError(
-        "unauthorized_client",
-        f"AADSTS700016: Application with identifier '{client_id}' was not found in the directory '{tenant}'. This can happen"
-        " if the application has not been installed by the administrator of the tenant or consented to by any user in the"
-        " tenant. You may have sent your authentication request to the wrong tenant.",
-    )
+_WORDS: Final[Mapping[str, tuple[int, ...]]] = {
+    "access_denied": (53003,),
+    "invalid_client": (7000215, 7000218),
+    "invalid_grant": (70008, 9002313),
+    "invalid_request": (50011, 50027, 90002, 900144),
+    "invalid_scope": (1002012,),
+    "unauthorized_client": (700016,),
+    "unsupported_grant_type": (70003,),
+}
+"""OAuth's words, each with its codes."""
 
-
-def wrong_secret(client_id: str) -> EntraError:
-    """Return the refusal of a client secret."""
-    return EntraError(
-        "invalid_client",
-        "AADSTS7000215: Invalid client secret provided. Ensure the secret being sent in the request is the client secret"
-        f" value, not the client secret ID, for a secret added to app '{client_id}'.",
-    )
-
-
-def missing_credential() -> EntraError:
-    """Return the refusal of an application that must prove its own identity."""
-    return EntraError(
-        "invalid_client",
-        "AADSTS7000218: The request body must contain the following parameter: 'client_assertion' or 'client_secret'.",
-    )
-
-
-def missing_parameter(name: str) -> EntraError:
-    """Return the refusal of a request without one of its parameters."""
-    return EntraError(
-        "invalid_request", f"AADSTS900144: The request body must contain the following parameter: '{name}'."
-    )
-
-
-def wrong_scope(scope: str) -> EntraError:
-    """Return the refusal of a service principal's scope that is no resource's default."""
-    return EntraError(
-        "invalid_scope",
-        f"AADSTS1002012: The provided value for scope {scope} is not valid. Client credential flows must have a scope value"
-        " with /.default suffixed to the resource identifier (application ID URI).",
-    )
-
-
-def unsupported_grant(grant: str) -> EntraError:
-    """Return the refusal of a grant type."""
-    return EntraError(
-        "unsupported_grant_type", f"AADSTS70003: The app requested an unsupported grant type '{grant}'."
-    )
-
-
-def wrong_redirect(uri: str, client_id: str) -> EntraError:
-    """Return the refusal of an address of another machine for the code."""
-    return EntraError(
-        "invalid_request",
-        f"AADSTS50011: The redirect URI '{uri}' specified in the request does not match the redirect URIs configured for the"
-        f" application '{client_id}'. Make sure the redirect URI sent in the request matches one added to your application in"
-        " the Azure portal.",
-    )
-
-
-def blocked_from_job() -> EntraError:
-    """Return the refusal of a person's sign-in in a job, where no person is."""
-    return EntraError(
-        "access_denied",
-        "AADSTS53003: Access has been blocked by Conditional Access policies. The access policy does not allow token"
-        " issuance. In a job the local AzureML grants no sign-in of a person: use the job's own identity.",
-    )
-
-
-def refused_grant(*, expired: bool) -> EntraError:
-    """Return the refusal of a code or of a refresh token."""
-    return EntraError(
-        "invalid_grant",
-        "AADSTS70008: The provided authorization code or refresh token has expired due to inactivity. Send a new"
-        " interactive authorization request for this user and resource."
-        if expired
-        else "AADSTS9002313: Invalid request. Request is malformed or invalid.",
-    )
+_TEXTS: Final[Mapping[int, str]] = {
+    50011: "The redirect URI '{uri}' specified in the request does not match the redirect URIs configured for"
+    " the application '{client_id}'. Make sure the redirect URI sent in the request matches one added to"
+    " your application in the Azure portal.",
+    50027: "The client assertion's type is not supported.",
+    53003: "Access has been blocked by Conditional Access policies. The access policy does not allow token"
+    " issuance. In a job the local AzureML grants no sign-in of a person: use the job's own identity.",
+    70003: "The app requested an unsupported grant type '{grant}'.",
+    70008: "The provided authorization code or refresh token has expired due to inactivity. Send a new"
+    " interactive authorization request for this user and resource.",
+    90002: "Tenant '{tenant}' not found. Check to make sure you have the correct tenant ID and are signing into"
+    " the correct cloud. Check with your subscription administrator, this may happen if there are no"
+    " active subscriptions for the tenant.",
+    700016: "Application with identifier '{client_id}' was not found in the directory '{tenant}'. This can happen"
+    " if the application has not been installed by the administrator of the tenant or consented to by any"
+    " user in the tenant. You may have sent your authentication request to the wrong tenant.",
+    900144: "The request body must contain the following parameter: '{name}'.",
+    1002012: "The provided value for scope {scope} is not valid. Client credential flows must have a scope value"
+    " with /.default suffixed to the resource identifier (application ID URI).",
+    7000215: "Invalid client secret provided. Ensure the secret being sent in the request is the client secret"
+    " value, not the client secret ID, for a secret added to app '{client_id}'.",
+    7000218: "The request body must contain the following parameter: 'client_assertion' or 'client_secret'.",
+    9002313: "Invalid request. Request is malformed or invalid.",
+}

@@ -15,8 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
-from aml_emulator.api import entra_errors as refusals
-from aml_emulator.api.entra_errors import EntraError
+from aml_emulator.api.entra_errors import EntraError, refusal
 from aml_emulator.api.routing import Answers, Call, Reply, Route
 from aml_emulator.context import Context
 from aml_emulator.domain.errors import NotSupportedError
@@ -62,7 +61,7 @@ class People:
         try:
             self._check(call, client_id)
             if not _is_own_machine(redirect):
-                raise refusals.wrong_redirect(redirect, client_id)
+                raise refusal(50011, uri=redirect, client_id=client_id)
         except EntraError as error:
             text = str(error.body(self._context.clock())["error_description"])
             return Reply(status=400, data=_page("Sign in", text), headers={"content-type": _HTML})
@@ -85,7 +84,7 @@ class People:
         client_id = form.get("client_id", "")
         self._check(call, client_id)
         if not form.get("scope"):
-            raise refusals.missing_parameter("scope")
+            raise refusal(900144, name="scope")
         user_code = "".join(secrets.choice(string.ascii_uppercase + string.digits) for _ in range(9))
         return {
             "user_code": user_code,
@@ -115,20 +114,20 @@ class People:
                 form.get(name) or form.get("code", ""), client_id=client_id
             )
         except TokenError as error:
-            raise refusals.refused_grant(expired=error.code == "ExpiredAuthenticationToken") from error
+            raise refusal(70008 if error.code == "ExpiredAuthenticationToken" else 9002313) from error
         return self._tokens(client_id, form.get("scope") or scope, nonce=nonce)
 
     def _check(self, call: Call, client_id: str) -> None:
         """Refuse jobs, and applications that are none for people."""
         tenant = call.params["tenant"]
         if tenant not in OPEN_TENANTS | {self._context.identity.tenant_id}:
-            raise refusals.unknown_tenant(tenant)
+            raise refusal(90002, tenant=tenant)
         if call.from_job:
-            raise refusals.blocked_from_job()
+            raise refusal(53003)
         if client_id == self._context.identity.client_id:
-            raise refusals.missing_credential()
+            raise refusal(7000218)
         if client_id not in PUBLIC_CLIENTS:
-            raise refusals.unknown_application(client_id, self._context.identity.tenant_id)
+            raise refusal(700016, client_id=client_id, tenant=self._context.identity.tenant_id)
 
     def _tokens(self, client_id: str, scope: str, *, nonce: str) -> dict[str, Any]:
         tokens, identity = self._context.tokens, self._context.identity
@@ -266,14 +265,14 @@ class Login(Answers):
     def _of_principal(self, call: Call, form: dict[str, str], grant: str) -> dict[str, Any]:
         identity, scope = self._context.identity, form.get("scope", "")
         if call.params["tenant"] != identity.tenant_id:
-            raise refusals.unknown_tenant(call.params["tenant"])
+            raise refusal(90002, tenant=call.params["tenant"])
         if grant != "client_credentials":
-            raise refusals.unsupported_grant(grant)
+            raise refusal(70003, grant=grant)
         if form.get("client_id") != identity.client_id:
-            raise refusals.unknown_application(form.get("client_id", ""), identity.tenant_id)
+            raise refusal(700016, client_id=form.get("client_id", ""), tenant=identity.tenant_id)
         self._check_credential(form, from_job=call.from_job)
         if not scope.endswith("/.default") or len(scope.split()) != 1:
-            raise refusals.wrong_scope(scope) if scope else refusals.missing_parameter("scope")
+            raise refusal(1002012, scope=scope) if scope else refusal(900144, name="scope")
         return {
             "token_type": "Bearer",
             "expires_in": LIFETIME_SECONDS,
@@ -289,16 +288,16 @@ class Login(Answers):
         """
         if "client_assertion" in form:
             if form.get("client_assertion_type") != ASSERTION_TYPE:
-                raise EntraError("invalid_request", "AADSTS50027: The client assertion's type is not supported.")
+                raise refusal(50027)
             self._context.tokens.check_assertion(form["client_assertion"])
             # A job could sign an assertion itself: its issuer's key must be known.
             self._context.federation.check(form["client_assertion"], signed=from_job)
             return
         if "client_secret" not in form:
-            raise refusals.missing_credential()
+            raise refusal(7000218)
         known = self._context.identity.client_secret.encode("utf-8")
         if not hmac.compare_digest(form["client_secret"].encode("utf-8"), known):
-            raise refusals.wrong_secret(self._context.identity.client_id)
+            raise refusal(7000215, client_id=self._context.identity.client_id)
 
 
 def _form(call: Call) -> dict[str, str]:

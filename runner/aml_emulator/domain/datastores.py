@@ -19,7 +19,6 @@ from aml_emulator.store.datastores import Datastore
 BLOB_DATASTORE: Final = "AzureBlob"
 FILE_DATASTORE: Final = "AzureFile"
 LAKE_DATASTORE: Final = "AzureDataLakeGen2"
-OTHER_KINDS: Final = ("AzureDataLakeGen1", "OneLake")
 STORAGE_ENDPOINT: Final = "core.windows.net"
 STORAGE_PROTOCOL: Final = "https"
 
@@ -170,7 +169,7 @@ def _place(spec: DatastoreSpec) -> dict[str, Any]:
 
 def _container(workspace: Workspace, spec: DatastoreSpec, known: Datastore | None) -> str:
     """Return the container of a datastore, after its place was checked."""
-    if spec.kind in OTHER_KINDS:
+    if spec.kind in ("AzureDataLakeGen1", "OneLake"):
         raise NotSupportedError(
             f"datastores of type {spec.kind}: register {LAKE_DATASTORE} or {BLOB_DATASTORE} over a copy of the data"
         )

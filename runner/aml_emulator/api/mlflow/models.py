@@ -12,7 +12,7 @@ from aml_emulator.api.routing import Answers, Call, Route, in_transaction
 from aml_emulator.api.shapes import USER, Item, cut, millis
 from aml_emulator.context import Context
 from aml_emulator.domain.assets import put_container
-from aml_emulator.domain.errors import NotFoundError, NotSupportedError
+from aml_emulator.domain.errors import NotFoundError
 from aml_emulator.domain.models import (
     aliases_of,
     delete_alias,
@@ -51,8 +51,6 @@ def routes(context: Context) -> Sequence[Route]:
         ("POST", "registered-models/get-latest-versions", models.latest),
         ("GET", "registered-models/get-latest-versions", models.latest),
         ("PATCH", "registered-models/update", models.update),
-        ("POST", "registered-models/rename", models.refuse_rename),
-        ("DELETE", "registered-models/delete", models.refuse_delete),
         ("POST", "registered-models/set-tag", models.set_tag),
         ("DELETE", "registered-models/delete-tag", models.delete_tag),
         ("POST", "registered-models/alias", models.set_alias),
@@ -184,22 +182,6 @@ class RegisteredModels(_Registry):
         """Change a model's description."""
         body = call.json(Fields({"name": WORD, "description": TEXT}, required=("name",)))
         return {"registered_model": self._view(self._change(body, description=body.get("description")))}
-
-    def refuse_rename(self, call: Call) -> dict[str, Any]:
-        """Refuse, as AzureML's documentation does.
-
-        https://learn.microsoft.com/azure/machine-learning/how-to-manage-models-mlflow#limitations
-        """
-        known_model(self._context, str(call.json(NAME)["name"]))
-        raise NotSupportedError("renaming a registered model, which Azure Machine Learning does not support either")
-
-    def refuse_delete(self, call: Call) -> dict[str, Any]:
-        """Refuse, as AzureML's documentation does."""
-        known_model(self._context, str({**call.query, **call.json(Fields({"name": WORD}))}.get("name", "")))
-        raise NotSupportedError(
-            "deleting a registered model as a whole, which Azure Machine Learning does not support either: delete its"
-            " versions with delete_model_version"
-        )
 
     @in_transaction
     def set_alias(self, call: Call) -> dict[str, Any]:

@@ -173,10 +173,8 @@ class _Reader:
         self._hostname = value
 
     def _init(self, name: str, value: str) -> None:
-        if value not in ("true", "false"):
-            raise InvalidError(f"{self._where(name)} is true or false, not '{value}'")
-        if value == "false":
-            raise NotSupportedError(f"resources.docker_args: '{name}=false'")
+        if value != "true":
+            raise NotSupportedError(f"resources.docker_args: '{name}={value}'")
 
     def _ipc(self, name: str, value: str) -> None:
         if value not in IPC_MODES:

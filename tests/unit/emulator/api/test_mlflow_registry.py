@@ -55,10 +55,8 @@ def test_the_download_uri_has_a_form_that_azureml_mlflow_parses(service: Service
 
 def test_a_model_goes_with_its_last_version_and_not_as_a_whole(service: Service) -> None:
     register(service, "m")
-    whole = ask(service, "DELETE", "registered-models/delete", {"name": "m"})
-    assert (whole.status, "delete its versions with delete_model_version" in whole.json["message"]) == (501, True)
-    named = ask(service, "POST", "registered-models/rename", {"name": "m", "new_name": "n"})
-    assert (named.status, "Azure Machine Learning does not support" in named.json["message"]) == (501, True)
+    assert ask(service, "DELETE", "registered-models/delete", {"name": "m"}).status == 501
+    assert ask(service, "POST", "registered-models/rename", {"name": "m", "new_name": "n"}).status == 501
     done(service, "DELETE", "model-versions/delete", {"name": "m", "version": "1"})
     assert ask(service, "GET", "registered-models/get?name=m").status == 404
 
