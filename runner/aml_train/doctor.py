@@ -190,7 +190,7 @@ def _engine_of(host: Host, builder: BuilderConfig) -> DockerClient:
     Raises:
         ImageError: it does not answer.
     """
-    engine = host.place(builder).engine()
+    engine = host.place(builder).engine
     if engine is None:
         raise ValueError("this builder has no engine")
     return engine

@@ -13,8 +13,8 @@ from aml_train.azure.target import WorkspaceTarget
 from aml_train.core.errors import ImageError, InvalidError, ServiceError
 from aml_train.core.events import Listener
 from aml_train.core.trust import PROPOSALS_SUFFIX
-from aml_train.image.prune.plan import Inventory, PrunePlan, PrunePolicy, Use, plan_prune
-from aml_train.image.prune.registry import PruneResult, read_entries
+from aml_train.image.prune.plan import Inventory, PrunePlan, PrunePolicy, Use, plan_prune, volume
+from aml_train.image.prune.registry import PruneOutcome, read_entries
 from aml_train.image.registry.client import Registry
 from aml_train.pipeline.resolve import read_project
 from aml_train.pipeline.target import Host, open_workspace
@@ -99,14 +99,14 @@ def _others(
     return found
 
 
-def prune_facts(plan: PrunePlan, result: PruneResult | None) -> dict[str, Any]:
+def prune_facts(plan: PrunePlan, outcomes: Sequence[PruneOutcome] | None) -> dict[str, Any]:
     """Return a clean-up as plain values, for JSON."""
-    deleted = [one.facts() for one in plan.delete] if result is None else [one.facts() for one in result.outcomes]
+    done = None if outcomes is None else [one.deletion for one in outcomes if one.state == "deleted"]
     return {
         "registry": plan.inventory.host,
-        "dry_run": result is None,
+        "dry_run": outcomes is None,
         "manifests": len(plan.inventory.entries),
-        "bytes": plan.bytes if result is None else result.bytes,
-        "delete": deleted,
+        "bytes": volume(plan.delete if done is None else done),
+        "delete": [one.facts() for one in (plan.delete if outcomes is None else outcomes)],
         "keep": [{"repository": one.repository, "digest": one.digest, "reason": reason} for one, reason in plan.keep],
     }

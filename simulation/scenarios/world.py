@@ -13,6 +13,7 @@ import random
 import signal
 import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -161,10 +162,8 @@ class Workspace:
         sweeper = Client(self.world, "sweeper", Project(key="sweeper"))
 
         def clean_up() -> None:
-            result = sweeper.prune()
-            kernel.note(
-                f"the clean-up deletes {result.count('deleted')} manifests, and leaves {result.count('left')}"
-            )
+            count = Counter(one.state for one in sweeper.prune())
+            kernel.note(f"the clean-up deletes {count['deleted']} manifests, and leaves {count['left']}")
 
         cleaning = kernel.process("sweeper", clean_up)
         self._wait([cleaning.name])

@@ -21,7 +21,7 @@ from aml_train.core.errors import AmlTrainError
 from aml_train.core.events import Broadcast, Event, Listener, RunFinished, to_json
 from aml_train.core.machine import expected
 from aml_train.image.prune.plan import PrunePolicy
-from aml_train.image.prune.registry import PruneResult, execute_prune
+from aml_train.image.prune.registry import PruneOutcome, execute_prune
 from aml_train.models.promotion.change import Promotion, PromotionRequest
 from aml_train.models.promotion.promote import Promoter
 from aml_train.pipeline.execute import run_prepared
@@ -132,7 +132,7 @@ class Client:
         request = self._request()
         return self._promotion("rollback", lambda promoter: promoter.rollback(request))
 
-    def prune(self) -> PruneResult:
+    def prune(self) -> list[PruneOutcome]:
         """Run ``aml-train image prune --target azure``."""
         config = load_config(None, directory=self.folder)
         targets = load_targets(None, directory=self.folder)

@@ -134,7 +134,7 @@ class WorkspaceTarget:
         return ensure_image(
             spec,
             tests,
-            engine=self.place.engine(),
+            engine=self.place.engine,
             builder=self.place.builder(service),
             job_engine=self.job_engine,
             location=location,

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ from aml_train.core.errors import ImageError, InvalidError
 from aml_train.core.text import printable, size
 from aml_train.core.threads import drain
 from aml_train.image.build.build import Build
-from aml_train.image.prune.plan import PrunePolicy
+from aml_train.image.prune.plan import PrunePolicy, volume
 from aml_train.image.prune.registry import execute_prune
 from aml_train.image.readiness.check import judge_facts, probe_image, readiness_error
 from aml_train.image.spec import CheckPolicy
@@ -36,7 +36,7 @@ from aml_train.report.event_lines import SIGNS
 
 if TYPE_CHECKING:
     from aml_train.image.prune.plan import PrunePlan
-    from aml_train.image.prune.registry import PruneOutcome, PruneResult
+    from aml_train.image.prune.registry import PruneOutcome
 
 
 @click.command("prune")
@@ -105,13 +105,14 @@ def _report(outcome: PruneOutcome) -> None:
         click.echo(f"left: {entry.repository}@{entry.digest[:19]}: {outcome.why}", err=True)
 
 
-def _summary(plan: PrunePlan, result: PruneResult | None) -> str:
+def _summary(plan: PrunePlan, outcomes: Sequence[PruneOutcome] | None) -> str:
     total = len(plan.inventory.entries)
-    if result is None:
-        return f"{len(plan.delete)} of {total} manifests would be deleted, at most {size(plan.bytes)}"
-    gone, left = result.count("gone"), result.count("left")
-    text = f"{result.count('deleted')} of {total} manifests deleted, at most {size(result.bytes)}"
-    return text + (f", {gone} already gone" if gone else "") + (f", {left} left" if left else "")
+    if outcomes is None:
+        return f"{len(plan.delete)} of {total} manifests would be deleted, at most {size(volume(plan.delete))}"
+    count, done = Counter(one.state for one in outcomes), [one.deletion for one in outcomes if one.state == "deleted"]
+    text = f"{len(done)} of {total} manifests deleted, at most {size(volume(done))}"
+    gone = f", {count['gone']} already gone" if count["gone"] else ""
+    return text + gone + (f", {count['left']} left" if count["left"] else "")
 
 
 @click.group()

@@ -154,7 +154,7 @@ def open_target(host: Host, plan: Plan, emit: Listener) -> Target:
     config = plan.config
     sweep_folders(emit)
     place = host.place(config.builder)
-    engine = place.engine() if plan.images else None
+    engine = place.engine if plan.images else None
     if engine is not None:
         sweep_leftovers(engine, emit)
     if config.target.kind == "azure":

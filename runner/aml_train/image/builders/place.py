@@ -42,26 +42,16 @@ class BuildPlace:
     local: Callable[[], DockerClient]
     environ: Mapping[str, str] = field(repr=False)
 
-    def engine(self) -> DockerClient | None:
-        """Return the engine that images are tested in; None for a service.
-
-        Images are also built there, unless a builder of buildx does it.
-
-        Raises:
-            ImageError: it does not answer.
-        """
-        return self._engine
-
     def resolving_engine(self) -> DockerClient | None:
         """Return the engine whose images may be a base.
 
         None if the builder pulls each base from a registry.
         """
-        return self._engine if self.config.has_engine else None
+        return self.engine if self.config.has_engine else None
 
     def platform(self) -> str:
         """Return what the place builds by default, such as ``linux/amd64``; a service what AzureML's computes are."""
-        return "linux/amd64" if self._engine is None else engine_platform(self._engine)
+        return "linux/amd64" if self.engine is None else engine_platform(self.engine)
 
     def cli(self) -> BuildCli:
         """Return the command that builds in this place.
@@ -89,7 +79,14 @@ class BuildPlace:
         return lambda: found
 
     @functools.cached_property
-    def _engine(self) -> DockerClient | None:
+    def engine(self) -> DockerClient | None:
+        """The engine that images are tested in; None for a service.
+
+        Images are also built there, unless a builder of buildx does it.
+
+        Raises:
+            ImageError: it does not answer.
+        """
         if self.config.is_service:
             return None
         if self.config.kind == "local" or self.config.buildx is not None:

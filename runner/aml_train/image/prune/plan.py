@@ -182,10 +182,10 @@ class PrunePlan:
     delete: tuple[Deletion, ...]
     keep: tuple[tuple[Entry, str], ...]
 
-    @property
-    def bytes(self) -> int:
-        """The sum of the sizes that go; layers that are shared count for each manifest."""
-        return sum(one.entry.size or 0 for one in self.delete)
+
+def volume(deletions: Iterable[Deletion]) -> int:
+    """Return the sum of the sizes in bytes; layers that are shared count for each manifest."""
+    return sum(one.entry.size or 0 for one in deletions)
 
 
 class Graph:

@@ -178,26 +178,10 @@ class PruneOutcome:
         return {**self.deletion.facts(), "state": self.state, **({"why": self.why} if self.why else {})}
 
 
-@dataclass(frozen=True, kw_only=True)
-class PruneResult:
-    """The result of a clean-up: an outcome for each planned deletion."""
-
-    outcomes: tuple[PruneOutcome, ...]
-
-    def count(self, state: State) -> int:
-        """Return how many deletions ended like that."""
-        return sum(one.state == state for one in self.outcomes)
-
-    @property
-    def bytes(self) -> int:
-        """The sum of the sizes of what was deleted."""
-        return sum(one.deletion.entry.size or 0 for one in self.outcomes if one.state == "deleted")
-
-
 def execute_prune(
     plan: PrunePlan, registry: Registry, report: Callable[[PruneOutcome], None] = lambda _outcome: None
-) -> PruneResult:
-    """Delete what *plan* says; a manifest stays if the one that it belongs to does.
+) -> list[PruneOutcome]:
+    """Delete what *plan* says, and return what came of it; a manifest stays if the one that it belongs to does.
 
     Args:
         plan: what goes.
@@ -216,7 +200,7 @@ def execute_prune(
                     stays.add((outcome.deletion.entry.repository, outcome.deletion.entry.digest))
                 outcomes.append(outcome)
                 report(outcome)
-    return PruneResult(outcomes=tuple(outcomes))
+    return outcomes
 
 
 def _outcome(registry: Registry, stays: set[tuple[str, str]], deletion: Deletion) -> PruneOutcome:

@@ -87,16 +87,16 @@ def test_places(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(places, "connect_engine", connect)
     local: Any = place()
-    assert (local.engine(), local.resolving_engine()) == ("this machine's", "this machine's")
+    assert (local.engine, local.resolving_engine()) == ("this machine's", "this machine's")
     assert isinstance(local.builder(no_service)(), EngineBuilder)
     remote: Any = place(kind="remote", engine="unix:///run/other.sock")
-    assert (remote.engine(), remote.resolving_engine()) == ("another", "another")
+    assert (remote.engine, remote.resolving_engine()) == ("another", "another")
     assert isinstance(remote.builder(no_service)(), EngineBuilder)
     buildx: Any = place(kind="remote", buildx="big")
-    assert (buildx.engine(), buildx.resolving_engine()) == ("this machine's", None)
+    assert (buildx.engine, buildx.resolving_engine()) == ("this machine's", None)
     assert isinstance(buildx.builder(no_service)(), BuildxBuilder)
     service: Any = place(kind="acr")
-    assert (service.engine(), service.resolving_engine(), service.platform()) == (None, None, "linux/amd64")
+    assert (service.engine, service.resolving_engine(), service.platform()) == (None, None, "linux/amd64")
     assert isinstance(service.builder(no_service)(), ServiceBuilder)
     assert connected == ["unix:///run/other.sock"]
 
@@ -109,5 +109,5 @@ def test_an_engine_that_does_not_answer_is_named_with_its_key(monkeypatch: pytes
     with pytest.raises(
         ImageError, match=rf"^{WHERE}: the Docker engine at unix:///x does not answer: gone"
     ) as caught:
-        place(kind="remote", engine="unix:///x", where=WHERE).engine()
+        _ = place(kind="remote", engine="unix:///x", where=WHERE).engine
     assert "docker --host ADDRESS version" in str(caught.value.hint)

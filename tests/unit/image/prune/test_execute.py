@@ -10,7 +10,7 @@ import stamina
 
 from aml_train.core.errors import ImageError
 from aml_train.image.prune.plan import Inventory, PrunePlan, PrunePolicy, Use, plan_prune
-from aml_train.image.prune.registry import PruneResult, execute_prune, read_entries
+from aml_train.image.prune.registry import PruneOutcome, execute_prune, read_entries
 from aml_train.image.registry.client import Registry
 from tests.unit.image.prune.fake_acr import HOST, FakeAcr
 from tests.unit.image.prune.registries import DAY, NOW
@@ -35,7 +35,7 @@ def _plan(fake: FakeAcr, *uses: Use) -> PrunePlan:
     return plan_prune(found, PrunePolicy(older_than=30 * DAY))
 
 
-def _execute(fake: FakeAcr, plan: PrunePlan) -> PruneResult:
+def _execute(fake: FakeAcr, plan: PrunePlan) -> list[PruneOutcome]:
     return execute_prune(plan, _registry(fake))
 
 
@@ -71,7 +71,7 @@ def test_a_whole_registry(locked: bool) -> None:
         fake.locked = {(PLACE, tag) for tag in fake.tags(PLACE) if tag.startswith("dig-")}
     plan = _plan(fake, Use(digest=first, by="the model digits:7"))
     result = _execute(fake, plan)
-    assert result.count("deleted") == len(go), [one for one in result.outcomes if one.state != "deleted"]
+    assert [one.state for one in result] == ["deleted"] * len(go)
     assert fake.digests(PLACE) | fake.digests(f"{PLACE}-candidate") == stay
     assert {tag for place, tag in fake.locked if tag in fake.tags(place)} == {
         tag for tag in fake.tags(PLACE) if tag.startswith("dig-") and locked
@@ -86,7 +86,7 @@ def test_without_the_right_to_unlock_locked_releases_stay() -> None:
     fake.may_write_metadata = False
     result = _execute(fake, _plan(fake))
     assert fake.digests(PLACE) == {digest, record}
-    assert [one.why for one in result.outcomes] == [
+    assert [one.why for one in result] == [
         f"the tag dig-{digest[7:19]}… is locked, and this identity lacks registries/metadata/write",
         "the manifest that it belongs to stays",
     ]
@@ -108,9 +108,10 @@ def test_two_clean_ups_at_once() -> None:
     first = next(digest for _, digest in fake.stored)
     uses = (Use(digest=first, by="m"),)
     one, two = _plan(fake, *uses), _plan(fake, *uses)
-    deleted = _execute(fake, one).count("deleted")
-    late = _execute(fake, two)
-    assert (deleted, late.count("gone"), late.count("left")) == (len(go), len(go), 0)
+    assert [one.state for one in (*_execute(fake, one), *_execute(fake, two))] == [
+        *["deleted"] * len(go),
+        *["gone"] * len(go),
+    ]
     assert fake.digests(PLACE) == stay
 
 
@@ -163,7 +164,7 @@ def test_a_refused_deletion_is_reported(status: int, why: str) -> None:
     digest = _release(fake)
     plan = _plan(fake)
     fake.hook = lambda _number, method, _path: status if method == "DELETE" else None
-    assert [one.why for one in _execute(fake, plan).outcomes] == [why]
+    assert [one.why for one in _execute(fake, plan)] == [why]
     assert fake.digests(PLACE) == {digest}
 
 
@@ -179,7 +180,7 @@ def test_a_deletion_without_an_answer_is_not_repeated() -> None:
         return None
 
     fake.hook = cut
-    assert [one.why for one in _execute(fake, plan).outcomes] == ["the registry did not answer: ReadTimeout"]
+    assert [one.why for one in _execute(fake, plan)] == ["the registry did not answer: ReadTimeout"]
     assert sum(line.startswith("DELETE") for line in fake.log) == 1
 
 

@@ -7,7 +7,7 @@ import itertools
 import pytest
 from hypothesis import given
 
-from aml_train.image.prune.plan import Entry, Inventory, PrunePolicy, TagReader, Use, in_order, plan_prune
+from aml_train.image.prune.plan import Entry, Inventory, PrunePolicy, TagReader, Use, in_order, plan_prune, volume
 from tests.unit.image.prune.registries import (
     CANDIDATES,
     POLICY,
@@ -125,7 +125,7 @@ def test_reasons_of_deletions() -> None:
         digest_of(5): "a candidate of a run that has ended, pushed or tagged 100 days ago",
         digest_of(6): "no tag and nothing that refers to it, pushed or tagged 100 days ago",
     }
-    assert plan_prune(inventory(*entries), POLICY).bytes == 60
+    assert volume(plan_prune(inventory(*entries), POLICY).delete) == 60
 
 
 def test_a_circle_of_tags_goes() -> None:
