@@ -48,11 +48,6 @@ class Reference:
     version: str | None = None
     stage: str | None = None
 
-    @property
-    def of_the_project(self) -> bool:
-        """Whether the project's configuration says what is meant."""
-        return self.kind in ("stage", "branch", "baseline")
-
 
 def parse_reference(text: str) -> Reference:
     """Return the side that *text* names.
@@ -177,7 +172,7 @@ def find_side(
             logged=service.logged_parameters(view.name),
         )
         return _timed(service, side, now)
-    given = project() if reference.of_the_project else None
+    given = project() if reference.kind in ("stage", "branch", "baseline") else None
     config = _baseline(reference, given)
     if config.file is not None:
         return _of_file(config.file)

@@ -82,7 +82,10 @@ def find_dev_image(prepared: PreparedRun, emit: Listener, environment: str | Non
             f"`{given}` names no environment of the workspace" if given else "the job has no environment",
             hint="Name one: --environment NAME:VERSION, or write `image:` into aml-train.yml.",
         )
-    return _of_environment(prepared, found["name"], found["version"], emit)
+    config = prepared.plan.config
+    connection = open_workspace(prepared.host, config.target, config.directory, emit)
+    version, image = find_environment_image(connection.service, found["name"], found["version"])
+    return _of_image(prepared, image, f"{found['name']}:{version}")
 
 
 def _tested(prepared: PreparedRun, target: Target) -> DevImage:
@@ -113,13 +116,6 @@ def _tested(prepared: PreparedRun, target: Target) -> DevImage:
         record=record,
         auth=location.credentials(),
     )
-
-
-def _of_environment(prepared: PreparedRun, name: str, version: str | None, emit: Listener) -> DevImage:
-    config = prepared.plan.config
-    connection = open_workspace(prepared.host, config.target, config.directory, emit)
-    version, image = find_environment_image(connection.service, name, version)
-    return _of_image(prepared, image, f"{name}:{version}")
 
 
 def _of_image(prepared: PreparedRun, image: str, environment: str | None) -> DevImage:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from collections import deque
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal, TextIO
 
 from rich.console import Console
@@ -20,7 +19,6 @@ from aml_train.report.event_lines import facts_of, lines_of
 
 if TYPE_CHECKING:
     from aml_train.core.comparison import Comparison
-    from aml_train.core.tables import Table
 
 _PROGRESS_EVERY: Final = datetime.timedelta(seconds=15)
 _NAME_WIDTH: Final = 9
@@ -58,9 +56,7 @@ class ConsoleListener:
         self._shown: dict[str, datetime.datetime] = {}
         self._rows: list[tuple[str, float]] = []
         self._facts: dict[str, str] = {}
-        self._metrics: Mapping[str, float] = {}
-        self._tables: tuple[Table, ...] = ()
-        self._more_tables = 0
+        self._settled: events.MetricsSettled | None = None
         self._comparison: Comparison | None = None
         self._streamed: set[str] = set()
         self._log_is_above = False
@@ -91,8 +87,7 @@ class ConsoleListener:
             case events.GraphPlanned():
                 self._planned = len(event.nodes)
             case events.MetricsSettled():
-                self._metrics = event.metrics
-                self._tables, self._more_tables = event.tables, event.more_tables
+                self._settled = event
             case events.LogsEnded():
                 # The lines of several logs are mixed: their last lines are shown again.
                 self._log_is_above = len(event.tails) == 1 and event.tails[0].origin in self._streamed
@@ -183,12 +178,13 @@ class ConsoleListener:
             self._row("time", ", ".join(f"{name} {duration(seconds)}" for name, seconds in self._rows))
         for name, value in self._facts.items():
             self._row(name, value)
-        if self._metrics:
-            shown = "  ".join(f"{name}={value:.6g}" for name, value in sorted(self._metrics.items())[:_MOST_METRICS])
-            more = len(self._metrics) - _MOST_METRICS
-            self._row("metrics", shown + (f"  and {more} more" if more > 0 else ""))
-        if self._tables:
-            for line in logged_tables(self._tables, self._more_tables):
+        if (settled := self._settled) is not None:
+            metrics = sorted(settled.metrics.items())
+            shown = "  ".join(f"{name}={value:.6g}" for name, value in metrics[:_MOST_METRICS])
+            more = len(metrics) - _MOST_METRICS
+            if metrics:
+                self._row("metrics", shown + (f"  and {more} more" if more > 0 else ""))
+            for line in logged_tables(settled.tables, settled.more_tables):
                 self._print((f"  {line}", ""))
         if self._comparison is not None:
             self._compare(self._comparison)
@@ -209,16 +205,12 @@ class ConsoleListener:
         for line in tag_table(event.changes):
             self._print((f"  {line}", ""))
 
-    @property
-    def _table_width(self) -> int | None:
-        """The width of an indented table on the terminal; None if there is none."""
-        return self._console.width - len("  ") if self._console.is_terminal else None
-
     def _compare(self, comparison: Comparison) -> None:
         title = printable_line(comparison.right.title)
         self._print(("compared with the baseline", "bold"), (f", {title}", ""))
         head = ("", "this job", "baseline", "difference")
-        for line in comparison_table(comparison, head=head, most=_MOST_METRICS, width=self._table_width):
+        width = self._console.width - len("  ") if self._console.is_terminal else None
+        for line in comparison_table(comparison, head=head, most=_MOST_METRICS, width=width):
             self._print((f"  {line}", ""))
 
     def _row(self, name: str, text: str) -> None:

@@ -156,6 +156,9 @@ def side_of_model(model: ModelView, title: str, view: JobView | None) -> Side:
     side = Side(title=title, job=job) if view is None else side_of_job(view, title)
     known = view is not None or any(name.startswith(Tag.DATA) for name in model.tags)
     tags, inputs = (view.tags, view.inputs) if view is not None else ({}, {})
+    kept = {
+        tag.removeprefix(Tag.PARAMETER): text for tag, text in model.tags.items() if tag.startswith(Tag.PARAMETER)
+    }
     return replace(
         side,
         model=model.name,
@@ -165,14 +168,8 @@ def side_of_model(model: ModelView, title: str, view: JobView | None) -> Side:
         contents=recorded_contents(model.tags),
         digest=model.tags.get(Tag.DIGEST) or side.digest,
         commit=model.tags.get(Tag.COMMIT) or side.commit,
-        parameters=view.parameters if view is not None else _kept_parameters(model),
+        parameters=view.parameters if view is not None else kept,
     )
-
-
-def _kept_parameters(model: ModelView) -> dict[str, str]:
-    return {
-        tag.removeprefix(Tag.PARAMETER): value for tag, value in model.tags.items() if tag.startswith(Tag.PARAMETER)
-    }
 
 
 def kept_metrics(model: ModelView) -> dict[str, float]:

@@ -58,7 +58,10 @@ def decide(ctx: RunContext, target: Target, job: SubmittedJob, baseline: FoundBa
         )
         if gate.remark:
             ctx.warn(gate.remark)
-        _report_late(ctx, gate, ended)
+        if any(gate.histories.values()):
+            # Anyone may have written what was logged after the job's end.
+            for metric, points in sorted(written_after(gate.histories, ended).items()):
+                ctx.warn(late_text(metric, points, ended))
         ctx.progress.add(gate=gate)
         if gate.comparison is not None and plan.config.baseline is not None:
             before = series_of(gate.baseline_histories)
@@ -105,11 +108,3 @@ def _is_baseline_of_others(ctx: RunContext, origin: Origin | None) -> bool:
     """Return whether later runs are compared with those of this run's branch."""
     baseline, branch = ctx.plan.config.baseline, branch_of(origin)
     return baseline is not None and branch is not None and branch == baseline.branch
-
-
-def _report_late(ctx: RunContext, gate: GateResult, ended: datetime.datetime | None) -> None:
-    """Warn of values logged after the job's end: anyone may have written them."""
-    if not any(gate.histories.values()):
-        return
-    for name, points in sorted(written_after(gate.histories, ended).items()):
-        ctx.warn(late_text(name, points, ended))

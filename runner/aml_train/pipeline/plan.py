@@ -258,16 +258,9 @@ def _left_out_tags(config: Config, trust: Trust) -> list[str]:
 def _checks(image: ImageSpec, config: Config, nodes: Sequence[JobNode]) -> CheckPolicy:
     document = config.job.document
     parts = [mapping_at(document, node.place) for node in nodes] or [dict(document)]
-    several, mpi = (
-        any(placement_of(part).nodes > 1 for part in parts),
-        any(_launcher(part) == "mpi" for part in parts),
-    )
-    return replace(image.checks, several_nodes=several, mpi=mpi)
-
-
-def _launcher(document: Mapping[str, Any]) -> str:
-    """Return the type of the job's distribution in lower case; empty for none."""
-    return str((document.get("distribution") or {}).get("type") or "").lower()
+    several = any(placement_of(part).nodes > 1 for part in parts)
+    launchers = {str((part.get("distribution") or {}).get("type")).lower() for part in parts}
+    return replace(image.checks, several_nodes=several, mpi="mpi" in launchers)
 
 
 def _secrets(config: Config, resolved: Resolved) -> list[str]:

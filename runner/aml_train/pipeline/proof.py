@@ -31,7 +31,7 @@ from aml_train.gate.rules import parse_rule
 from aml_train.image.spec import Tested
 from aml_train.jobs.identity import Identity, identity_difference, job_identity
 from aml_train.jobs.metrics import read_histories
-from aml_train.jobs.spec import JobTemplate, TargetNames, make_job
+from aml_train.jobs.spec import TargetNames, make_job
 from aml_train.jobs.workspace import JobView, Workspace
 from aml_train.pipeline.branch_verdicts import BranchVerdict, Proof
 from aml_train.pipeline.plan import make_plan, named_images
@@ -121,7 +121,10 @@ class GitProver:
 
     def _difference(self, service: Workspace, job: JobView, config: Config, commit: str) -> str:
         """Return how *job* differs from what *config* trains; empty if it does not."""
-        template = _template(config, self.names)
+        # No engine and no registry is asked for the job without its images.
+        bare = dataclasses.replace(config, image=None, tests=None, images=())
+        resolved = resolve(bare, Surroundings(platform="", commit=lambda _directory: None))
+        template = make_plan(config, resolved, self.names).job
         found = service.identity(job.name, sdk=config.sdk or "v2")
         images: dict[str, Tested] = {}
         project = self.project.repository if self.project is not None else ""
@@ -151,13 +154,6 @@ class GitProver:
                         compressed_bytes=None,
                     )
         return None
-
-
-def _template(config: Config, names: TargetNames) -> JobTemplate:
-    """Return the job of *config* without its images: no engine and no registry is asked."""
-    bare = dataclasses.replace(config, image=None, tests=None, images=())
-    resolved = resolve(bare, Surroundings(platform="", commit=lambda _directory: None))
-    return make_plan(config, resolved, names).job
 
 
 def fault_of_gate(service: Workspace, job: str, rules: Sequence[GateRule], verdict: BranchVerdict) -> str:
