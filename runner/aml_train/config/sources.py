@@ -30,7 +30,7 @@ def looks_like_job(tree: MapNode) -> bool:
         return False
     # `target` is a key of an aml-train.yml as well.
     signs = is_runconfig(MapNode(mark=tree.mark, entries={k: v for k, v in tree.entries.items() if k != "target"}))
-    return signs or bool(keys & {"command", "component", "jobs", "trial"} or {"$schema", "type"} <= keys)
+    return signs or bool(keys & {"command", "component", "jobs", "trial", "type"})
 
 
 def source_of(tree: MapNode, file: Path) -> JobSource | RunConfigSource:

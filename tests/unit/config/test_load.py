@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -509,3 +510,74 @@ def test_files_that_code_writes_outside_outputs(tmp_path: Path, code: str, found
 )  # fmt: skip
 def test_metrics_that_code_logs_by_literal_names(code: str, found: list[str]) -> None:
     assert [name for name, _ in logged_metrics(code)] == found
+
+
+TYPER = "import typer\nfrom typing import Annotated, Optional\n"
+TYPER_RUN = (
+    f"{TYPER}def main(data: str, rate: Annotated[float, typer.Option('--lr')], n: int = 3): ...\ntyper.run(main)\n"
+)
+TYPER_APP = f"{TYPER}app = typer.Typer()\n@app.command()\ndef main(run_id: str = typer.Option(...), k: int = typer.Option(3)): ...\n"
+FIRE = "import fire\ndef main(data_dir, out, n=3, *, seed): ...\nfire.Fire(main)\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "missing"),
+    [
+        (TYPER_RUN, "", ["--lr", "data"]),
+        (TYPER_RUN, "x.csv --lr 1", []),
+        (TYPER_RUN, "x.csv --lr=1", []),
+        (TYPER_APP, "", ["--run-id"]),
+        (TYPER_APP, "--run-id 1 --k 2", []),
+        # Which one is meant is known at run time, or its value comes from elsewhere.
+        (f"{TYPER_APP}@app.command()\ndef other(): ...\n", "", []),
+        (TYPER_APP.replace("@app.command()", "@app.command()\n@with_file"), "", []),
+        (
+            f"{TYPER}def main(x: Annotated[str, typer.Option(envvar='X')], y: Optional[str]): ...\ntyper.run(main)\n",
+            "",
+            [],
+        ),
+        (FIRE, "", ["--data_dir", "--out", "--seed"]),
+        (FIRE, "a --n 3", ["--out", "--seed"]),
+        (FIRE, "a b --seed=1", []),
+        (FIRE, "--data-dir a --out b --seed 1", []),
+        (FIRE.replace("main)", "{'main': main})"), "", []),
+        ("import argparse as a\np = a.ArgumentParser()\nif x:\n    p.add_argument('--lr', required=True)\n", "", []),
+        ("import click\n@click.command()\n@click.option('--lr', required=True, envvar='LR')\ndef f(): ...\n", "", []),
+        ("import argparse as a\na.ArgumentParser().add_argument('-o', required=True)\n", "-ofile", []),
+    ],
+)
+def test_what_a_script_requires_is_in_the_command(
+    script: str, arguments: str, missing: list[str], tmp_path: Path
+) -> None:
+    """Cases of typer 0.20 and fire 0.7: those with something missing end with 2 there, the others do not."""
+    write(tmp_path, script, "src/train.py")
+    job = {"code": "src", "environment": "azureml:e:1", "command": f"python train.py {arguments}"}
+    write(tmp_path, yaml.safe_dump(job), "job.yml")
+    found = "" if not missing else complaint(tmp_path, path=Path("job.yml"))
+    assert sorted(re.findall(r"gives `train.py` no `([^`]+)`", found)) == missing
+    if not missing:
+        load(tmp_path, path=Path("job.yml"))
+
+
+@pytest.mark.parametrize("kind", ["command", "sweep"])
+def test_an_input_that_nothing_reads_is_remarked_on(kind: str, tmp_path: Path) -> None:
+    job = "inputs: {data: {type: uri_folder, path: 'azureml:d:1'}, lr: 1, name: a}\n"
+    part = "code: src\nenvironment: azureml:e:1\ncommand: python train.py --lr ${{inputs.lr}}\n"
+    part += "environment_variables: {NAME: '${{inputs.name}}'}\n"
+    if kind == "sweep":
+        job += "type: sweep\nsampling_algorithm: random\nobjective: {goal: minimize, primary_metric: loss}\nsearch_space: {b: {type: choice, values: [1]}}\nlimits: {max_total_trials: 1}\n"
+        part = "trial:\n" + "".join(f"  {line}\n" for line in part.splitlines())
+    write(tmp_path, job + part, "job.yml")
+    write(tmp_path, "print(1)\n", "src/train.py")
+    remark = "job.yml:1: the command does not use the input `data`: write `${{inputs.data}}` where it is meant"
+    assert load(tmp_path, path=Path("job.yml")).notices == (remark,)
+    # AzureML also passes inputs by variables: AZURE_ML_INPUT_data, AZUREML_PARAMETER_data.
+    write(tmp_path, "python train.py $AZURE_ML_INPUT_data\n", "src/more/run.sh")
+    assert load(tmp_path, path=Path("job.yml")).notices == ()
+
+
+def test_a_job_file_of_another_kind_is_named_as_such(tmp_path: Path) -> None:
+    write(tmp_path, "type: finetuning\ntask: chat_completion\nmodel: azureml:m:1\n", "tune.yml")
+    assert complaint(tmp_path, path=Path("tune.yml")).startswith(
+        "tune.yml:1: `type` must be `command`: it is `finetuning`;"
+    )

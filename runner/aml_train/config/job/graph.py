@@ -22,7 +22,7 @@ from aml_train.config.job.graph_grammar import (
 from aml_train.config.job.model import MOST_NESTED, JobNode
 from aml_train.config.job.paths import change_paths, check_code, check_environment, check_inputs, may_be_sent
 from aml_train.config.job.references import check_command
-from aml_train.config.job.script import check_script
+from aml_train.config.job.script import check_script, remark_inputs
 from aml_train.config.job.source import JobSource, name_of, read_tree
 from aml_train.config.yaml.nodes import Faults, ListNode, MapNode, Mark, ScalarNode, find, scalars, shown, value_mark
 from aml_train.config.yaml.shapes import nearest
@@ -72,6 +72,7 @@ def check_sweep(
     check_command(trial_tree, inner.prefix, faults, declared=tree, search=True)
     code = check_code(trial_tree, trial, inner, project, faults)
     check_script(trial_tree, code, faults)
+    remark_inputs(tree, trial_tree, code, faults)
     check_environment(trial_tree, inner, project, faults)
     if "environment" not in trial and not has_image:
         no_environment(inner, faults)

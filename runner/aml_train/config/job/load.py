@@ -11,7 +11,7 @@ from aml_train.config.job.graph import check_pipeline, check_sweep, no_environme
 from aml_train.config.job.model import Job
 from aml_train.config.job.paths import check_code, check_environment, check_inputs
 from aml_train.config.job.references import check_command
-from aml_train.config.job.script import check_script
+from aml_train.config.job.script import check_script, remark_inputs
 from aml_train.config.job.source import JobSource
 from aml_train.config.overrides import Override, apply_to_job
 from aml_train.config.yaml.nodes import Faults, ScalarNode, find
@@ -65,4 +65,5 @@ def check_job(
     check_environment(tree, source, project, faults)
     check_command(tree, source.prefix, faults)
     check_script(tree, code, faults, complete=not prepared)
+    remark_inputs(tree, tree, code, faults)
     return Job(document=document, directory=source.directory, file=source.file, code=code)

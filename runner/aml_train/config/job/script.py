@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from aml_train.config.job.references import places
-from aml_train.config.yaml.nodes import Faults, MapNode, ScalarNode, find, shown
+from aml_train.config.yaml.nodes import Faults, MapNode, ScalarNode, find, scalars, shown
 from aml_train.config.yaml.shapes import nearest
 
 #: Commands after which other files may be there, or another folder is the current one.
@@ -27,9 +27,25 @@ _WITH_VALUE: Final = ("-X", "-W")
 #: Folders with other people's code, and how many files a search looks at: the code may be a folder full of data.
 _FOREIGN: Final = frozenset({"__pycache__", "node_modules", "site-packages"})
 _MOST_FILES: Final = 20_000
+#: Files that may read variables, and the names of variables by which AzureML passes inputs
+#: (azure-ai-ml, ``entities/_job/command_job.py``; ``environmentVariableName`` of a run's data).
+_SCRIPTS: Final = (".py", ".sh", ".R", ".r", ".ipynb", ".jl")
+_VARIABLES: Final = re.compile(r"AZURE_?ML_(?:INPUT|PARAMETER|DATAREFERENCE)")
 #: Options of pytest without a value: what follows them is a path.
 _PYTEST_FLAGS: Final = re.compile(
     r"-[qvxsl]+|-r\w*|--(?:verbose|quiet|exitfirst|lf|ff|strict-\S+|cov|no-header|.+=.*)"
+)
+#: Calls and modules after which a script's arguments may be other ones, or come from a file or a variable.
+_UNCLEAR: Final = frozenset(
+    {
+        "add_subparsers",
+        "add_mutually_exclusive_group",
+        "group",
+        "add_typer",
+        "callback",
+        "configargparse",
+        "jsonargparse",
+    }
 )
 #: Calls that write the file of their first literal, as joblib.dump and DataFrame.to_csv do; and calls that keep a file.
 _WRITES: Final = re.compile(
@@ -40,10 +56,14 @@ _KEEPS: Final = re.compile(r"log_(?:artifact|image|file)s?$|upload_(?:file|folde
 
 @dataclass(frozen=True, kw_only=True)
 class Argument:
-    """An argument that a script requires: its flags, or the name of a positional one, and the line that declares it."""
+    """An argument that a script requires: its flags, or the name of a positional one, and the line that declares it.
+
+    Fire takes each by its place as well (*either*), and the word after any flag as that flag's value.
+    """
 
     flags: tuple[str, ...]
     line: int
+    either: bool = False
 
     @property
     def positional(self) -> bool:
@@ -70,7 +90,7 @@ def check_script(tree: MapNode, code: Path | None, faults: Faults, *, complete: 
         mark = places(command, script)(0)
         path, given = code / script, words[words.index(script) + 1 :] if script in words else []
         if not path.is_file():
-            if complete and (known := _modules(code)):
+            if complete and (known := _files(code)):
                 near = nearest(script, tuple(known))
                 remedy = (
                     f"did you mean `{near}`?" if near else "correct the path, which starts in the folder of the code"
@@ -100,7 +120,7 @@ def check_tests(command: ScalarNode, folder: Path, faults: Faults) -> None:
             plain = before == "pytest" or not before.startswith("-") or _PYTEST_FLAGS.fullmatch(before)
             if not plain or word.startswith("-") or "$" in word or "*" in word or (folder / path).exists():
                 continue
-            if not _modules(folder):
+            if not _files(folder):
                 return
             near = nearest(path, tuple(one.name for one in folder.iterdir()))
             remedy = (
@@ -116,12 +136,37 @@ def remark_metrics(tree: MapNode, code: Path | None, faults: Faults) -> None:
     table = find(tree, "gate")
     if not isinstance(table, MapNode) or code is None or not code.is_dir():
         return
-    texts = ((code / path).read_text("utf-8", "replace") for path in _modules(code))
+    texts = ((code / path).read_text("utf-8", "replace") for path in _files(code))
     known = tuple(dict.fromkeys(name for text in texts for name, _ in logged_metrics(text)))
     for metric, entry in table.entries.items():
         plain = not isinstance(entry.node, MapNode) or "file" not in entry.node.entries
         if plain and metric not in known and (near := nearest(metric, known)) is not None:
             faults.remark(entry.mark, f"the code logs no `{shown(metric)}`, but `{near}`: is that meant?")
+
+
+def remark_inputs(tree: MapNode, inner: MapNode, code: Path | None, faults: Faults) -> None:
+    """Remark inputs that nothing reads: not the job, and not the code by AzureML's variables, ``AZURE_ML_INPUT_…`` and others.
+
+    Args:
+        tree: the job, which has the inputs.
+        inner: the mapping with the command, which may be the job itself.
+        code: the local code; without any, other files of the image may read them.
+        faults: takes the remarks.
+    """
+    inputs = find(tree, "inputs")
+    if not isinstance(inputs, MapNode) or code is None:
+        return
+    others = [entry.node for key, entry in (*tree.entries.items(), *inner.entries.items()) if key != "inputs"]
+    text = "\n".join(one.text for node in others for one in scalars(node))
+    unused = [name for name in inputs.entries if not re.search(rf"inputs\.{re.escape(name)}\b", text)]
+    if not unused or _VARIABLES.search(text):
+        return
+    files = [code / path for path in _files(code, _SCRIPTS)] if code.is_dir() else [code]
+    if any(_VARIABLES.search(file.read_text("utf-8", "replace")) for file in files):
+        return
+    for name in unused:
+        what = f"the command does not use the input `{shown(name)}`"
+        faults.remark(inputs.entries[name].mark, f"{what}: write `${{{{inputs.{shown(name)}}}}}` where it is meant")
 
 
 def parsed(text: str) -> ast.Module:
@@ -198,7 +243,7 @@ def _texts(call: ast.Call) -> list[str]:
 
 def files_not_kept(code: Path) -> dict[str, str]:
     """Return the files that the code of a job writes outside ``outputs/`` by literal names: path → ``file:line``."""
-    own = (path for path in _modules(code) if not re.search(r"(?:^|[/_])tests?[/_.]|conftest|^setup\.py$", path))
+    own = (path for path in _files(code) if not re.search(r"(?:^|[/_])tests?[/_.]|conftest|^setup\.py$", path))
     return {
         name: f"{path}:{line}"
         for path in own
@@ -210,12 +255,17 @@ def required_arguments(tree: ast.Module) -> list[Argument]:
     """Return the arguments that a script requires; none where which ones depends on others, as with subcommands."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     names = [called(call) for call in calls]
-    if {"add_subparsers", "add_mutually_exclusive_group", "group"} & set(names):
+    imported = _imported(tree)
+    if _UNCLEAR & {*names, *imported} or names.count("ArgumentParser") > 1:
         return []
-    found = []
+    branches = [node for node in ast.walk(tree) if isinstance(node, ast.If) and "__name__" not in ast.dump(node.test)]
+    conditional = {inner for node in branches for inner in ast.walk(node)}
+    found = [one for module in ("typer", "fire") if module in imported for one in _of_function(tree, calls, module)]
     for call, name in zip(calls, names, strict=True):
         flags = tuple(one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str))
         given = {one.arg: one.value for one in call.keywords}
+        if call in conditional or given.keys() & {"envvar", "prompt"}:
+            continue
         if name == "add_argument" and flags:
             needed = _is_required(flags[0], given)
         elif name in ("option", "argument") and flags and isinstance(call.func, ast.Attribute):
@@ -227,6 +277,66 @@ def required_arguments(tree: ast.Module) -> list[Argument]:
         if needed:
             found.append(Argument(flags=flags, line=call.lineno))
     return sorted(found, key=lambda one: one.line)
+
+
+def _imported(tree: ast.Module) -> set[str]:
+    """Return the modules that a script imports, by their first names."""
+    found = {one.name for node in ast.walk(tree) if isinstance(node, ast.Import) for one in node.names}
+    found |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    return {name.partition(".")[0] for name in found}
+
+
+def _of_function(tree: ast.Module, calls: Sequence[ast.Call], module: str) -> Iterator[Argument]:
+    """Yield the required parameters of the one function that typer or fire makes a command of.
+
+    With another decorator, they may come from elsewhere.
+    """
+    runner = "Fire" if module == "fire" else "run"
+    named = {one.id for call in calls if called(call) == runner for one in call.args[:1] if isinstance(one, ast.Name)}
+    chosen = []
+    for function in (one for one in tree.body if isinstance(one, ast.FunctionDef)):
+        decorators = [called(one) if isinstance(one, ast.Call) else "" for one in function.decorator_list]
+        if function.name in named or (module == "typer" and "command" in decorators):
+            chosen.append((function.args, decorators))
+    if len(chosen) != 1 or chosen[0][1] not in ([], ["command"]):
+        return
+    given = chosen[0][0]
+    plain = [*given.posonlyargs, *given.args]
+    defaults = [*[None] * (len(plain) - len(given.defaults)), *given.defaults, *given.kw_defaults]
+    for one, default in zip([*plain, *given.kwonlyargs], defaults, strict=True):
+        if module == "fire" and default is None:
+            flags: tuple[str, ...] = (f"-{one.arg}", f"--{one.arg.replace('_', '-')}", f"--{one.arg}")
+            yield Argument(flags=flags, line=one.lineno, either=True)
+        elif module == "typer" and (flags := _typer_flags(one, default)):
+            yield Argument(flags=flags, line=one.lineno)
+
+
+def _typer_flags(one: ast.arg, default: ast.expr | None) -> tuple[str, ...]:
+    """Return what names a parameter that typer requires; nothing for another one."""
+    annotated = list(ast.walk(one.annotation)) if one.annotation is not None else []
+    declared = [default, *annotated]
+    own = next(
+        (node for node in declared if isinstance(node, ast.Call) and called(node) in ("Option", "Argument")), None
+    )
+    given = {key.arg: key.value for key in own.keywords} if own is not None else {}
+    if own is not None and own is default:
+        default = own.args[0] if own.args else given.get("default")
+    names = {
+        node.id if isinstance(node, ast.Name) else node.attr
+        for node in annotated
+        if isinstance(node, ast.Name | ast.Attribute)
+    }
+    empty = default is None or (isinstance(default, ast.Constant) and default.value is ...)
+    # Typer passes a Context itself; what is no value, or a pair of flags, is not judged.
+    optional = names & {"Context", "Optional", "bool"} or any(
+        isinstance(node, ast.Constant) and node.value is None for node in annotated
+    )
+    if not empty or optional or given.keys() & {"envvar", "prompt", "default_factory"}:
+        return ()
+    if own is None or called(own) == "Argument":
+        return (one.arg,)
+    texts = [node.value for node in own.args if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return tuple(text for text in texts if text.startswith("-")) or (f"--{one.arg.replace('_', '-')}",)
 
 
 def _is_required(flag: str, given: dict[str | None, ast.expr]) -> bool:
@@ -253,12 +363,21 @@ def _missing(script: Path, given: Sequence[str]) -> list[Argument]:
         return []
     required = required_arguments(parsed(script.read_text("utf-8", "replace")))
     flags = [word.partition("=")[0] for word in words if word.startswith("-")]
+    unnamed = [one for one in required if one.positional or not any(_gives(word, one) for word in flags)]
+    if any(one.either for one in unnamed):
+        loose = [
+            word
+            for before, word in zip(["", *words], words, strict=False)
+            if not before.startswith("-") or "=" in before
+        ]
+        return unnamed[sum(not word.startswith("-") for word in loose) :]
     plain = any(not word.startswith("-") for word in words)
-    return [
-        one
-        for one in required
-        if not (plain if one.positional else any(flag.startswith(word) for flag in one.flags for word in flags))
-    ]
+    return [one for one in unnamed if not (plain and one.positional)]
+
+
+def _gives(word: str, one: Argument) -> bool:
+    """Return whether a word of the command is a flag of an argument, or begins as it does."""
+    return any(flag.startswith(word) or (len(flag) == 2 and word.startswith(flag)) for flag in one.flags)
 
 
 def _commands(text: str) -> Iterator[list[str]]:
@@ -306,13 +425,13 @@ def _module(name: str, code: Path) -> str | None:
     return f"{path}.py"
 
 
-def _modules(code: Path) -> list[str]:
-    """Return the Python files of a folder, relative to it, without hidden folders and installed packages."""
+def _files(code: Path, suffixes: tuple[str, ...] = (".py",)) -> list[str]:
+    """Return the files of a folder that end so, relative to it, without hidden folders and installed packages."""
     found, seen = [], 0
     for folder, folders, files in os.walk(code):
         folders[:] = [one for one in folders if not one.startswith(".") and one not in _FOREIGN]
         here = Path(folder).relative_to(code)
-        found += [(here / one).as_posix() for one in files if one.endswith(".py") and not one.startswith(".")]
+        found += [(here / one).as_posix() for one in files if one.endswith(suffixes) and not one.startswith(".")]
         seen += len(files)
         if seen >= _MOST_FILES:
             break
