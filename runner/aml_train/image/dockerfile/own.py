@@ -6,12 +6,23 @@ names, follow BuildKit's ``frontend/dockerfile``: ``dockerfile2llb/convert.go`` 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+from aml_train.config.yaml.nodes import shown
+from aml_train.config.yaml.shapes import nearest
 from aml_train.core.errors import Fault, ImageError, InvalidError
 from aml_train.core.references import ImageRef
+
+#: https://docs.docker.com/reference/dockerfile/#overview
+_INSTRUCTIONS: Final = (
+    "ADD", "ARG", "CMD", "COPY", "ENTRYPOINT", "ENV", "EXPOSE", "FROM", "HEALTHCHECK", "LABEL", "MAINTAINER", "ONBUILD", "RUN",
+    "SHELL", "STOPSIGNAL", "USER", "VOLUME", "WORKDIR",
+)  # fmt: skip
+#: Another frontend may know other instructions.
+_FOREIGN: Final = re.compile(r"(?im)\A(?:[ \t]*#.*\n)*?[ \t]*#[ \t]*syntax[ \t]*=(?!.*docker/dockerfile)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +113,10 @@ def parse_dockerfile(
 
     for command in _commands(text, name):
         word = command.cmd.upper()
+        if word not in _INSTRUCTIONS and not _FOREIGN.match(text):
+            near = nearest(word, _INSTRUCTIONS)
+            remedy = f"did you mean `{near}`?" if near else "correct the line"
+            raise _fault(name, command.start_line, f"`{shown(command.cmd)}` is no instruction", remedy)
         if word == "ARG" and not numbered:
             known |= _arguments(name, command, args, known)
         elif word == "FROM":
@@ -189,8 +204,8 @@ class _Word:
     def __init__(self, text: str, known: Mapping[str, str]) -> None:
         self._text, self._known, self._at = text, known, 0
 
-    def read(self, end: str = "") -> str:
-        """Return what stands before *end*, expanded; without *end*, all."""
+    def read(self, end: str = "", *, raw: bool = False) -> str:
+        """Return what stands before *end*, expanded; without *end*, all. Escapes stay in what is *raw*."""
         found = ""
         while (char := self._next()) != end:
             if not char:
@@ -203,7 +218,7 @@ class _Word:
             elif char == '"':
                 found += self.read('"')
             elif char == "\\":
-                found += self._next()
+                found += (char if raw else "") + self._next()
             else:
                 found += self._variable() if char == "$" else char
         return found
@@ -219,6 +234,8 @@ class _Word:
         name, form = self._name(), self._next()
         if form == "}":
             return self._value(name) or ""
+        if form in ("#", "%", "/"):
+            return self._cut(self._value(name) or "", form)
         form += self._next() if form == ":" else ""
         if form not in ("-", ":-", "+", ":+", "?", ":?"):
             raise ValueError(f"`${{{name}{form}…}}` is a form that is not known here")
@@ -227,6 +244,25 @@ class _Word:
         if form[-1] == "?" and not given:
             raise ValueError(other or f"`{name}` is not set")
         return (other if given else "") if form[-1] == "+" else (value or "") if given else other
+
+    def _cut(self, value: str, form: str) -> str:
+        """Return *value* without its shortest beginning (``#``) or end (``%``) of a pattern, or with a part replaced (``/``).
+
+        The form twice means the longest, or every part.
+        """
+        twice = self._text[self._at : self._at + 1] == form
+        self._at += twice
+        pattern = _regular(self.read("/" if form == "/" else "}", raw=True))
+        if form == "/":
+            other = self.read("}", raw=True)
+            return re.sub(pattern, lambda _match: other, value, count=0 if twice else 1)
+        sizes = range(len(value) + 1)
+        for size in reversed(sizes) if twice else sizes:
+            at = size if form == "#" else len(value) - size
+            cut, rest = (value[:at], value[at:]) if form == "#" else (value[at:], value[:at])
+            if re.fullmatch(pattern, cut):
+                return rest
+        return value
 
     def _name(self) -> str:
         start = self._at
@@ -238,6 +274,16 @@ class _Word:
         if name in ("BUILDPLATFORM", "BUILDOS", "BUILDARCH", "BUILDVARIANT") and name not in self._known:
             raise ValueError(f"`{name}` is known to the builder alone")
         return self._known.get(name)
+
+
+def _regular(pattern: str) -> str:
+    """Return a shell's pattern as a regular expression; BuildKit knows ``*`` and ``?`` alone."""
+    return re.sub(
+        r"\\.|.",
+        lambda match: {"*": ".*", "?": "."}.get(match[0]) or re.escape(match[0][-1]),
+        pattern,
+        flags=re.DOTALL,
+    )
 
 
 def _expand(name: str, line: int, word: str, known: Mapping[str, str]) -> str:

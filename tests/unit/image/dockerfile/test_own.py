@@ -91,13 +91,27 @@ def test_arguments_and_target() -> None:
         ('"python:$TAG"', "python:3.13"),
         ("'python:3.12'", "python:3.12"),
         ("${QUOTED}", "python:3.10"),
+        # Patterns, as in BuildKit's `shell/lex.go`: the shortest beginning or end, or twice the sign for the longest.
+        ("python:${FULL%.*}", "python:3.12.1"),
+        ("python:${FULL%%.*}", "python:3"),
+        ("${PATHS#*/}", "b/c:latest"),
+        ("${PATHS##*/}", "c:latest"),
+        ("python:${FULL#v}", "python:3.12.1.0"),
+        ("python:${FULL/./-}", "python:3-12.1.0"),
+        ("python:${FULL//./-}", "python:3-12-1-0"),
+        ("python:${FULL%.?}", "python:3.12.1"),
+        (r"python:${STAR%\*}", "python:3.9"),
     ],
 )
 def test_names_are_expanded_as_buildkit_does(name: str, expected: str) -> None:
-    text = f'ARG TAG=3.13 EMPTY=\nARG QUOTED="python:3.10"\nFROM {name}\n'
+    text = f'ARG TAG=3.13 EMPTY= FULL=3.12.1.0 PATHS=a/b/c STAR="3.9*"\nARG QUOTED="python:3.10"\nFROM {name}\n'
     parsed = parse(text, platform="linux/arm64")
     assert parsed.base.reference.familiar == expected
     assert parsed.pinned({parsed.base.reference: f"x{PINNED}"}).endswith(f"FROM x{PINNED}\n")
+
+
+def test_another_frontend_may_have_other_instructions() -> None:
+    assert images("# syntax=example/dockerfile-x\nFROM a:1\nINCLUDE x\n") == ["a:1"]
 
 
 def test_a_byte_order_mark_and_another_escape() -> None:
@@ -118,7 +132,8 @@ def test_a_byte_order_mark_and_another_escape() -> None:
             None,
             r"Dockerfile:1: `a-\$\{BUILDARCH\}` is no image: `BUILDARCH` is known to the",
         ),
-        ("FROM ${A#x}\n", None, r"Dockerfile:1: `\$\{A#x\}` is no image: `\$\{A#…\}` is a form that is not known"),
+        ("FROM ${A^x}\n", None, r"Dockerfile:1: `\$\{A\^x\}` is no image: `\$\{A\^…\}` is a form that is not known"),
+        ("FROM a\nCOPPY x y\n", None, "Dockerfile:2: `COPPY` is no instruction: did you mean `COPY`"),
         ("FROM ${A:?missing}\n", None, r"Dockerfile:1: `\$\{A:\?missing\}` is no image: missing"),
         ("RUN x\n", None, "Dockerfile: the Dockerfile has no FROM: name a base"),
         ("FROM a\nRUN <<EOF\n", None, "Dockerfile: it is no Dockerfile: unterminated heredoc"),
