@@ -45,6 +45,11 @@ _TASKS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     },
 }
 _COMMANDS: Final = {name: one for commands in _TASKS.values() for name, one in commands.items()}
+#: Commands of groups by the words that other tools have for them.
+_MEANT: Final[Mapping[str, str]] = {
+    "logs": "jobs logs", "log": "jobs logs", "status": "jobs show", "show": "jobs show", "ps": "jobs list", "cancel": "jobs cancel",
+    "train": "run", "build": "image build",
+}  # fmt: skip
 _WIDEST: Final = 100
 
 
@@ -69,7 +74,7 @@ class _LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in _COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
-            near = difflib.get_close_matches(name, _COMMANDS, n=3)
+            near = [_MEANT[name]] if name in _MEANT else difflib.get_close_matches(name, _COMMANDS, n=3)
             hint = f" Did you mean {' or '.join(f'`aml-train {one}`' for one in near)}?" if near else ""
             raise click.UsageError(f"No such command '{name}'.{hint}", ctx)
         return super().resolve_command(ctx, args)

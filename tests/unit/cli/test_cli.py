@@ -55,6 +55,8 @@ def test_every_fault_is_told_with_its_line_and_ends_with_2(
         (["validate", "--bogus"], "No such option"),
         (["frobnicate"], "No such command 'frobnicate'.\n"),
         (["rnu"], "No such command 'rnu'. Did you mean `aml-train run`?"),
+        (["logs"], "No such command 'logs'. Did you mean `aml-train jobs logs`?"),
+        (["status"], "No such command 'status'. Did you mean `aml-train jobs show`?"),
     ],
 )
 def test_bad_arguments_end_with_2(
