@@ -1,20 +1,18 @@
 """Decisions of aml-train's gate, from tags of runs and models.
 
-A job has the verdict (``aml-train.gate``, and ``aml-train.verdict.BRANCH`` for each branch whose runs read its metrics), a model
-version each rule with value and limit (``aml-train.gate-rules``): docs/gate.md, docs/promotion.md. Tags can be changed by hand, so that
-a value of another form is shown as it is, or not at all.
+A job and a model version have the verdict (``aml-train.gate``) and each rule with value and limit (``aml-train.gate-rules``), a job
+also ``aml-train.verdict.BRANCH`` for each branch whose runs read its metrics: docs/gate.md, docs/promotion.md. Tags can be changed by
+hand, so that a value of another form is shown as it is, or not at all.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
-from aml_emulator.context import Context
 from aml_emulator.page.charts import text
-from aml_emulator.store.runs import Run
 
 TAG_GATE: Final = "aml-train.gate"
 TAG_VERDICT: Final = "aml-train.verdict."
@@ -41,7 +39,7 @@ class Rule:
 
 @dataclass(frozen=True, kw_only=True)
 class BranchVerdict:
-    """The gate's decision for a run of a branch."""
+    """The gate's decision for a run of a branch, empty for none, and the rules that it was decided by."""
 
     branch: str
     word: str
@@ -49,6 +47,8 @@ class BranchVerdict:
     commit: str
     repository: str
     configuration: str
+    rules: Sequence[Rule]
+    more: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,6 @@ class Gate:
     Attributes:
         word: the verdict; empty if only rules are known.
         rules: those that are stored, and *more* says how many are not.
-        model: the name and version that the rules are stored with.
     """
 
     word: str
@@ -66,36 +65,23 @@ class Gate:
     verdicts: Sequence[BranchVerdict] = ()
     rules: Sequence[Rule] = ()
     more: str = ""
-    model: tuple[str, str] | None = None
 
 
-def gate_of_run(context: Context, run: Run) -> Gate | None:
-    """Return the gate's decision on a run, None if there is none."""
-    verdicts = _verdicts(run.tags)
-    if TAG_GATE not in run.tags and not verdicts:
+def gate_of(tags: Mapping[str, str]) -> Gate | None:
+    """Return the gate's decision on a run or a model version, None if there is none."""
+    verdicts = _verdicts(tags)
+    rules, more = _rules(_json(tags.get(TAG_RULES, ""), list))
+    if TAG_GATE not in tags and not rules and not verdicts:
         return None
-    made = Gate(word=run.tags.get(TAG_GATE, ""), baseline=run.tags.get(TAG_BASELINE, ""), verdicts=verdicts)
-    for one in context.store.listing.models([run.id])[run.id]:
-        model = context.store.assets.version("models", one.name, one.version)
-        rules, more = rules_of(texts(model.properties.get("tags"))) if model else ((), "")
-        if rules:
-            return replace(made, rules=rules, more=more, model=(one.name, one.version))
-    return made
+    word, baseline = tags.get(TAG_GATE, ""), tags.get(TAG_BASELINE, "")
+    return Gate(word=word, baseline=baseline, verdicts=verdicts, rules=rules, more=more)
 
 
-def gate_of_model(tags: Mapping[str, str]) -> Gate | None:
-    """Return the gate's decision on a model version, None if there is none."""
-    rules, more = rules_of(tags)
-    if TAG_GATE not in tags and not rules:
-        return None
-    return Gate(word=tags.get(TAG_GATE, ""), baseline=tags.get(TAG_BASELINE, ""), rules=rules, more=more)
-
-
-def rules_of(tags: Mapping[str, str]) -> tuple[tuple[Rule, ...], str]:
-    """Return the rules in a model version's tags, and what is said of further ones."""
+def _rules(entries: object) -> tuple[tuple[Rule, ...], str]:
+    """Return the rules of a tag, and what is said of further ones."""
     found: list[Rule] = []
     more = ""
-    for entry in _json(tags.get(TAG_RULES, ""), list) or []:
+    for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, list) and len(entry) == 5:
             metric, rule, value, limit, verdict = entry
             found.append(Rule(str(metric), str(rule), _number(value), _number(limit), str(verdict)))
@@ -117,9 +103,10 @@ def _verdicts(tags: Mapping[str, str]) -> tuple[BranchVerdict, ...]:
             continue
         given = _json(value, dict) or {}
         known = {name: str(given.get(name) or "") for name in ("at", "commit", "repository", "configuration")}
-        found.append(
-            BranchVerdict(branch=tag.removeprefix(TAG_VERDICT), word=str(given.get("gate") or "unreadable"), **known)
-        )
+        rules, more = _rules(given.get("rules"))
+        word = str(given.get("gate") or "unreadable")
+        branch = tag.removeprefix(TAG_VERDICT)
+        found.append(BranchVerdict(branch=branch, word=word, rules=rules, more=more, **known))
     return tuple(sorted(found, key=lambda one: (one.at, one.branch), reverse=True)[:VERDICTS])
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from aml_emulator.api.routing import Call
 from aml_emulator.context import Context
 from aml_emulator.page.charts import text
-from aml_emulator.page.gate import rules_of, texts
+from aml_emulator.page.gate import gate_of
 from aml_emulator.page.runs import lasted_of
 from aml_emulator.page.view import Document, Paging, link
 from aml_emulator.store.listing import ModelLine, RunFilter
@@ -99,7 +99,9 @@ class RunList:
             now=self._context.clock(),
         )
         models = self._store.models([run.id for run in runs])
-        metrics = asked["metric"] or self._gate_metrics(models)
+        gates = (gate_of(run.tags) for run in runs)
+        judged = dict.fromkeys(rule.metric for gate in gates if gate is not None for rule in gate.rules)
+        metrics = asked["metric"] or list(judged)[:DEFAULT_METRICS]
         return Document(
             template="runs.html",
             title="Runs",
@@ -118,17 +120,6 @@ class RunList:
                 "keys": self._store.metric_keys(),
             },
         )
-
-    def _gate_metrics(self, models: Mapping[str, Sequence[ModelLine]]) -> list[str]:
-        """Return the metrics of the gate's rules, those of the newest models first."""
-        found: dict[str, None] = {}
-        for one in (line for lines in models.values() for line in lines):
-            version = self._context.store.assets.version("models", one.name, one.version)
-            rules, _ = rules_of(texts(version.properties.get("tags"))) if version else ((), "")
-            found |= dict.fromkeys(rule.metric for rule in rules)
-            if len(found) >= DEFAULT_METRICS:
-                break
-        return list(found)[:DEFAULT_METRICS]
 
     def _rows(
         self, runs: Sequence[Run], models: Mapping[str, Sequence[ModelLine]], metrics: Sequence[str]

@@ -11,7 +11,7 @@ from aml_emulator.context import Context
 from aml_emulator.domain.assets import known_version
 from aml_emulator.domain.errors import NotFoundError
 from aml_emulator.page.charts import text
-from aml_emulator.page.gate import TAG_GATE, WORDS, gate_of_model, texts
+from aml_emulator.page.gate import TAG_GATE, WORDS, gate_of, texts
 from aml_emulator.page.view import Document, Paging, paged
 from aml_emulator.store.assets import AssetVersion
 
@@ -82,7 +82,7 @@ class Models:
                 "facts": facts,
                 "tags": tags,
                 "properties": texts(known.properties.get("properties")),
-                "gate": gate_of_model(tags),
+                "gate": gate_of(tags),
                 "words": WORDS,
             },
         )

@@ -18,7 +18,7 @@ from aml_emulator.domain.jobs.sweeps.runs import BEST, HYPERPARAMETERS, objectiv
 from aml_emulator.domain.runs import known_run
 from aml_emulator.domain.workspace import REUSED_RUN
 from aml_emulator.page.charts import Chart, Given, draw, text
-from aml_emulator.page.gate import WORDS, gate_of_run
+from aml_emulator.page.gate import WORDS, gate_of
 from aml_emulator.page.view import Content, Document, Paging, duration, plain
 from aml_emulator.store.browse import MetricSummary
 from aml_emulator.store.runs import Artifact, Run
@@ -106,7 +106,7 @@ class RunPages:
                 "hyperparameters": hyperparameters_of(run),
                 **self._children(run, call),
                 "models": self._store.listing.models([run.id])[run.id],
-                "gate": gate_of_run(self._context, run),
+                "gate": gate_of(run.tags),
                 "words": WORDS,
             },
         )

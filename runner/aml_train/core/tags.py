@@ -34,6 +34,8 @@ class Tag:
     BASELINE: Final = "aml-train.baseline"
     #: What the gate said: ``passed``, ``failed``, ``none`` where it has no rules, ``skipped`` where every rule was skipped.
     GATE: Final = "aml-train.gate"
+    #: The rules that it was decided by, each with value, limit and verdict, as JSON.
+    RULES: Final = "aml-train.gate-rules"
     #: Followed by a branch's name: the verdict of its run on the job; see :mod:`aml_train.pipeline.branch_verdicts`.
     VERDICT: Final = "aml-train.verdict."
     #: The base of the image: its name and digest, or its id if it is only in the engine.
@@ -60,8 +62,6 @@ class Tag:
     NODE_RUN: Final = "aml-train.node-run"
     METRIC: Final = "aml-train.metric."
     PARAMETER: Final = "aml-train.parameter."
-    #: The gate's rules with value, limit and verdict, as JSON.
-    RULES: Final = "aml-train.gate-rules"
     #: SHA-256 of the passport's bundle.
     PASSPORT: Final = "aml-train.passport"
     #: How many tags there was no room for, by kind.

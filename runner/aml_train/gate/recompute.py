@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
+from aml_train.core.answers import json_number
 from aml_train.core.comparison import Comparison, Side
 from aml_train.core.events import RuleVerdict, Verdict
+from aml_train.core.tags import VALUE_LENGTH
 from aml_train.gate.history import MetricPoint, aggregate, faults_of_shape
 from aml_train.gate.rules import DataPolicy, Rule, parse_rule
 
@@ -87,12 +89,30 @@ def _decision(verdict: Verdict, reason: str, where: str) -> RuleVerdict:
 _PASSING: Final = frozenset({"met", "warned", "skipped"})
 
 
+def record(rules: Sequence[RuleVerdict], members: Mapping[str, Any] | None = None) -> str:
+    """Return rules as compact JSON that fits a tag: a list, or an object with *members* and the list; of rules without room the number."""
+    entries: list[Any] = [
+        [rule.metric, rule.rule, json_number(rule.value), json_number(rule.limit), rule.verdict] for rule in rules
+    ]
+    for kept in range(len(entries), -1, -1):
+        found = entries[:kept] + ([f"{len(entries) - kept} more"] if kept < len(entries) else [])
+        whole = found if members is None else {**members, "rules": found}
+        text = json.dumps(whole, ensure_ascii=False, separators=(",", ":"))
+        if len(text) <= VALUE_LENGTH:
+            break
+    return text
+
+
 def read_recorded(text: str) -> list[RuleVerdict]:
-    """Return the rules of a model's tag, as far as they are some: JSON lists of five members."""
+    """Return the rules of a tag, as far as they are some: JSON lists of five members."""
     try:
-        entries = json.loads(text)
+        return recorded_rules(json.loads(text))
     except (ValueError, RecursionError):
         return []
+
+
+def recorded_rules(entries: object) -> list[RuleVerdict]:
+    """Return the rules that :func:`record` wrote, without the number of others."""
     return [
         RuleVerdict(
             metric=str(entry[0]),

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from aml_train.config.sections.model import ModelConfig
-from aml_train.core.answers import json_number
 from aml_train.core.errors import InvalidError, JobFailedError, ServiceError
 from aml_train.core.tags import KEY_LENGTH, VALUE_LENGTH, Tag
 from aml_train.core.text import whole
 from aml_train.core.version import __version__
 from aml_train.gate.decide import Decision
-from aml_train.gate.recompute import read_recorded
+from aml_train.gate.recompute import read_recorded, record
 from aml_train.jobs.inputs import data_of
 from aml_train.jobs.metrics import fault_of_rules
 from aml_train.jobs.workspace import JobView, ModelView, NewModel, Workspace
@@ -102,7 +100,7 @@ def lineage_tags(job: JobView, *, metrics: Mapping[str, float], decision: Decisi
         tags[Tag.EXPERIMENT] = job.experiment
     tags[Tag.GATE] = decision.word
     if decision.rules:
-        tags[Tag.RULES] = _rules(decision)
+        tags[Tag.RULES] = record(decision.rules)
     judged = {rule.metric for rule in decision.rules}
     tags |= {f"{Tag.METRIC}{name}": repr(float(metrics[name])) for name in sorted(judged & metrics.keys())}
     tags |= {f"{Tag.DATA}{name}": value for name, value in data_of(job.tags, job.inputs).items()}
@@ -113,20 +111,6 @@ def lineage_tags(job: JobView, *, metrics: Mapping[str, float], decision: Decisi
 def shown_parameters(job: JobView) -> dict[str, str]:
     """Return the job's parameters; the values of secrets are left out."""
     return {name: "***" if _SECRET.search(name) else value for name, value in sorted(job.parameters.items())}
-
-
-def _rules(decision: Decision) -> str:
-    """Return the decision as compact JSON that fits a tag; other rules are counted."""
-    entries = [
-        [rule.metric, rule.rule, json_number(rule.value), json_number(rule.limit), rule.verdict]
-        for rule in decision.rules
-    ]
-    for kept in range(len(entries), -1, -1):
-        rest = [f"{len(entries) - kept} more"] if kept < len(entries) else []
-        text = json.dumps([*entries[:kept], *rest], ensure_ascii=False, separators=(",", ":"))
-        if len(text) <= VALUE_LENGTH:
-            return text
-    raise AssertionError("an empty list fits")  # pragma: no cover
 
 
 def fitting(tags: Mapping[str, str]) -> dict[str, str]:

@@ -11,33 +11,25 @@ import datetime
 import hashlib
 import itertools
 import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Final, Protocol, get_args
 
-import msgspec
-
-from aml_train.core.answers import json_number
+from aml_train.core.events import RuleVerdict
 from aml_train.core.git import Origin
-from aml_train.core.tags import KEY_LENGTH, VALUE_LENGTH, Tag
+from aml_train.core.tags import KEY_LENGTH, Tag
 from aml_train.gate.decide import Decision
 from aml_train.gate.decide import GateWord as GateWord
-from aml_train.gate.recompute import DATA_RULE
+from aml_train.gate.recompute import DATA_RULE, record, recorded_rules
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, Workspace
 
+_AT: Final = re.compile(r'"at":"[^"]*",')
 #: Jobs that are examined once one was found: a later verdict may be on a job that was submitted earlier.
 _ENOUGH: Final = 200
 #: Verdicts that are proved at most: each costs an export of its commit.
 _MOST_PROVED: Final = 10
-
-
-class RuleValues(NamedTuple):
-    """The numbers that one rule of the gate was decided on, and how; None for none."""
-
-    value: float | None
-    limit: float | None
-    verdict: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +40,7 @@ class BranchVerdict:
         gate: ``none`` where it has no rules, ``skipped`` where all were skipped: both let the run pass as well.
         at: the time, ISO 8601 in UTC.
         commit, repository, configuration: as in :class:`aml_train.core.git.Origin`.
-        rules: the numbers of each rule of the gate, in the order of the configuration, as far as a tag has room.
+        rules: the rules of the gate, in the order of the configuration, as far as a tag has room.
         against: the job of the baseline that limits came from; empty for none.
     """
 
@@ -57,7 +49,7 @@ class BranchVerdict:
     commit: str
     repository: str
     configuration: str
-    rules: tuple[RuleValues, ...] = ()
+    rules: tuple[RuleVerdict, ...] = ()
     against: str = ""
 
 
@@ -121,7 +113,7 @@ class LastPassed:
 
 
 def verdict_tag(branch: str) -> str:
-    """Return the tag of *branch*; if its name is too long for a tag, with a hash."""
+    """Return the tag of *branch*, empty for none; if its name is too long for a tag, with a hash."""
     tag = Tag.VERDICT + branch
     if len(tag) <= KEY_LENGTH:
         return tag
@@ -140,9 +132,14 @@ def branch_of(origin: Origin | None) -> str | None:
 def read_verdict(tags: Mapping[str, str], branch: str) -> BranchVerdict | None:
     """Return *branch*'s verdict from a job's *tags*; None if there is no valid one."""
     try:
-        # Not strict, because numbers that are not finite are texts.
-        return msgspec.json.decode(tags.get(verdict_tag(branch), ""), type=BranchVerdict, strict=False)
-    except (ValueError, RecursionError):
+        found = json.loads(tags.get(verdict_tag(branch), ""))
+        gate = found["gate"]
+        if gate not in get_args(GateWord):
+            return None
+        texts = {name: str(found[name]) for name in ("at", "commit", "repository", "configuration")}
+        rules = recorded_rules(found.get("rules", ()))
+        return BranchVerdict(gate=gate, rules=tuple(rules), against=str(found.get("against", "")), **texts)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         # Tags can be changed by hand: what is no verdict of ours is none.
         return None
 
@@ -155,53 +152,41 @@ def record_verdict(
     *,
     now: datetime.datetime,
     against: str = "",
+    later: bool = False,
 ) -> None:
     """Record the gate's decision in the job's tags, for people and for the branch; None is a run that failed before it.
 
-    Tags that have the same decision already are not written, so that repeating a run does not make it the latest.
+    Tags that have the same decision already are not written, so that repeating a run does not make it the latest. A *later* look at a
+    job leaves the verdict of its run, and adds its own: that of its branch, or of no branch.
 
     Args:
         against: the job of the baseline that it was compared with; empty for none.
+        later: whether another run has submitted the job.
 
     Raises:
         ServiceError: the service refuses or does not answer.
     """
     word: GateWord = "failed" if decision is None else decision.word
-    tags: dict[str, str] = {Tag.GATE: word}
-    branch = branch_of(origin)
-    if origin is not None and branch is not None:
-        verdict = BranchVerdict(
-            gate=word,
-            at=now.astimezone(datetime.UTC).isoformat(timespec="milliseconds"),
-            commit=origin.commit,
-            repository=origin.repository,
-            configuration=origin.configuration,
-            rules=tuple(
-                RuleValues(value=rule.value, limit=rule.limit, verdict=rule.verdict)
-                for rule in (decision.rules if decision is not None else ())
-                if rule.rule != DATA_RULE
-            ),
-            against=against,
-        )
-        text = _text(verdict)
-        before = read_verdict(job.tags, branch)
-        if before is None or replace(before, at=verdict.at) != read_verdict({verdict_tag(branch): text}, branch):
-            tags[verdict_tag(branch)] = text
+    rules = () if decision is None else decision.rules
+    tags = {Tag.GATE: word} | ({Tag.RULES: record(rules)} if rules or Tag.RULES in job.tags else {})
+    branch, changed = branch_of(origin), any(job.tags.get(name) != value for name, value in tags.items())
+    if later and Tag.GATE in job.tags:
+        tags = {}
+    if branch is not None or (changed and not tags):
+        members = {
+            "gate": word,
+            "at": now.astimezone(datetime.UTC).isoformat(timespec="milliseconds"),
+            "commit": origin.commit if origin is not None else "",
+            "repository": origin.repository if origin is not None else "",
+            "configuration": origin.configuration if origin is not None else "",
+            "against": against,
+        }
+        name = verdict_tag(branch or "")
+        text = record([rule for rule in rules if rule.rule != DATA_RULE], members)
+        if _AT.sub("", job.tags.get(name, "")) != _AT.sub("", text):
+            tags[name] = text
     if any(job.tags.get(name) != value for name, value in tags.items()):
         service.tag(job.name, tags)
-
-
-def _text(verdict: BranchVerdict) -> str:
-    """Return the verdict as JSON that fits a tag; rules that have no room are left out."""
-    rules = [[json_number(one.value), json_number(one.limit), one.verdict] for one in verdict.rules]
-    members: dict[str, Any] = {
-        name: getattr(verdict, name) for name in ("gate", "at", "commit", "repository", "configuration", "against")
-    }
-    for kept in range(len(rules), -1, -1):
-        text = json.dumps({**members, "rules": rules[:kept]}, separators=(",", ":"))
-        if len(text) <= VALUE_LENGTH:
-            break
-    return text
 
 
 def latest_passed(

@@ -90,7 +90,7 @@ def record_gate(ctx: RunContext, target: Target, job: SubmittedJob, gate: GateRe
     origin = ctx.plan.origin if ctx.options.job is None else origin_of_tags(view.tags)
     try:
         now = datetime.datetime.now(datetime.UTC)
-        record_verdict(target.service, view, origin, decision, now=now, against=against)
+        record_verdict(target.service, view, origin, decision, now=now, against=against, later=ctx.options.attach)
     except ServiceError as error:
         if error.transient and decision is not None and decision.met and _is_baseline_of_others(ctx, origin):
             raise ServiceError(

@@ -13,13 +13,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, cast
+from typing import Final, Literal
 
 from aml_train.config.model import Config
 from aml_train.config.sections.gate import GateRule
 from aml_train.core.boundary import repository_top
 from aml_train.core.errors import AmlTrainError, ServiceError
-from aml_train.core.events import RuleVerdict, Verdict
+from aml_train.core.events import RuleVerdict
 from aml_train.core.git import Origin, export_commit, fault_of_branch_commit
 from aml_train.core.references import ImageRef
 from aml_train.core.release_tags import commit_tags
@@ -172,16 +172,10 @@ def fault_of_gate(service: Workspace, job: str, rules: Sequence[GateRule], verdi
     again = decide_gate(absolute, Evidence(histories=histories))
     if again.missed and verdict.gate != "failed":
         return f"decided again, its gate is not met: {again.missed[0].reason}"
-    recorded = tuple(
-        RuleVerdict(
-            metric=rule.metric,
-            rule=rule.rule.text,
-            value=one.value,
-            limit=one.limit,
-            verdict=cast(Verdict, one.verdict),  # any word, which is checked below
-        )
-        for rule, one in zip(rules, verdict.rules, strict=False)
-    )
+    recorded = verdict.rules
+    for rule, one in zip(rules, recorded, strict=False):
+        if (one.metric, one.rule) != (rule.metric, rule.rule.text):
+            return f"it is recorded for {one.metric} {one.rule}, and its configuration has {rule.metric} {rule.rule.text}"
     if len(recorded) == len(rules) and (word := Decision(rules=recorded).word) != verdict.gate:
         return f"it is recorded as {verdict.gate}, and its rules give {word}"
     for one in recorded:

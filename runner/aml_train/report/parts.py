@@ -18,7 +18,7 @@ from aml_train.jobs.composed import ChildView, Objective, ambiguous, best_trial
 from aml_train.jobs.logs.follow import LogReader, log_addresses
 from aml_train.jobs.logs.names import log_name
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.workspace import JobView, ModelView, StorageUnreachableError, Workspace, seconds_of
+from aml_train.jobs.workspace import JobView, StorageUnreachableError, Workspace, seconds_of
 from aml_train.report import values
 from aml_train.report.series import by_step
 
@@ -255,13 +255,15 @@ def read_curves(
     return found, 0
 
 
-def recorded_rules(model: ModelView, histories: Callable[[str], Sequence[MetricPoint]]) -> Iterator[RuleVerdict]:
-    """Yield the rules that a model carries, each checked with the job's metrics.
+def recorded_rules(
+    tags: Mapping[str, str], histories: Callable[[str], Sequence[MetricPoint]]
+) -> Iterator[RuleVerdict]:
+    """Yield the rules of the verdict in the tags of a job or a model, each checked with the job's metrics.
 
     Raises:
         ServiceError: the service does not answer.
     """
-    for rule in read_recorded(model.tags.get(Tag.RULES, "")):
+    for rule in read_recorded(tags.get(Tag.RULES, "")):
         fault = fault_of_rule(rule, {rule.metric: histories(rule.metric)})
-        reason = f"recorded when the model was registered{'' if fault is None else f'; {fault}'}"
+        reason = f"recorded with the verdict{'' if fault is None else f'; {fault}'}"
         yield replace(rule, reason=reason)

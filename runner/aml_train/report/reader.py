@@ -131,9 +131,9 @@ class PartReader:
                     f"The gate's verdict was {before!r} when the run ended; by the present rules and baseline it is {word!r}."
                 )
         else:
-            word = before
-            if model is not None:
-                rules = gaps.read("gate", lambda: list(parts.recorded_rules(model, history))) or ()
+            tags = view.tags if model is None else model.tags
+            word = tags.get(Tag.GATE, "")
+            rules = gaps.read("gate", lambda: list(parts.recorded_rules(tags, history))) or ()
             tables, more, remark = tables_of_job(service, view.name, metrics)
         if more:
             gaps.notices.append(f"{more} more logged tables are not shown.")

@@ -21,8 +21,10 @@ LIVE = "\n".join(("say first", *LINES[:9], "wait more", *LINES[9:], "wait an end
 VALUES = 250
 """The most values of a metric that AzureML takes in one request."""
 NASTY = "<script>document.title='owned'</script>"
+RULES = [["val/accuracy", ">= 0.9", 0.97, 0.9, "met"], [NASTY, "<= baseline + 2%", 0.3, 0.25, "warned"]]
 GATE = {
     "aml-train.gate": "passed",
+    "aml-train.gate-rules": json.dumps(RULES),
     "aml-train.verdict.main": json.dumps(
         {
             "gate": "passed",
@@ -33,7 +35,6 @@ GATE = {
         }
     ),
 }
-RULES = [["val/accuracy", ">= 0.9", 0.97, 0.9, "met"], [NASTY, "<= baseline + 2%", 0.3, 0.25, "warned"]]
 
 
 def fill(given: dict[str, str]) -> dict[str, Any]:

@@ -84,7 +84,11 @@ def test_a_forged_verdict_is_no_baseline(project: Project) -> None:
     weak = project.run(code=6)
     shown = json.loads(project.aml_train("jobs", "show", first["job"], "--json").stdout)
     verdict = json.loads(shown["tags"]["aml-train.verdict.main"])
-    forged = {**verdict, "at": verdict["at"].replace("+00:00", "9+00:00"), "rules": [[0.5, None, "skipped"]]}
+    forged = {
+        **verdict,
+        "at": verdict["at"].replace("+00:00", "9+00:00"),
+        "rules": [[*verdict["rules"][0][:2], 0.5, None, "skipped"]],
+    }
     assert verdict["commit"] == commit
     member(project, ("tag", weak["job"], {"aml-train.verdict.main": json.dumps(forged)}))
     project.git("checkout", "-q", "main")
@@ -200,7 +204,11 @@ def test_only_sealed_verdicts_count_where_a_policy_says_whose(project: Project, 
     # A member makes the newest verdict easier to meet, and consistently so.
     shown = json.loads(signing.aml_train("jobs", "show", third["job"], "--json").stdout)
     verdict = json.loads(shown["tags"]["aml-train.verdict.main"])
-    weaker = {**verdict, "rules": [[0.1, 0.05, "met"]], "at": verdict["at"].replace("+00:00", "9+00:00")}
+    weaker = {
+        **verdict,
+        "rules": [[*verdict["rules"][0][:2], 0.1, 0.05, "met"]],
+        "at": verdict["at"].replace("+00:00", "9+00:00"),
+    }
     member(project, ("tag", third["job"], {"aml-train.verdict.main": json.dumps(weaker)}))
     shallow.commit(0.97)
     # That verdicts need no proof does not make them count without a seal.

@@ -103,8 +103,30 @@ def test_the_value_tells_everything_that_it_stands_for() -> None:
         "repository": "github.com/o/r",
         "configuration": "aml-train.yml",
         "against": "",
-        "rules": [[0.5, 0.5, "met"]],
+        "rules": [["m", ">= 0.5", 0.5, 0.5, "met"]],
     }
+
+
+@pytest.mark.parametrize("branch", ["main", None])
+def test_a_later_look_by_other_rules_leaves_the_verdict_of_the_run_with_its_rules(branch: str | None) -> None:
+    service = service_with("job")
+    record(service, "job", "passed", branch=branch)
+    by_run = {name: service.jobs["job"].tags[name] for name in ("aml-train.gate", "aml-train.gate-rules")}
+    now = NOON + datetime.timedelta(minutes=1)
+    origin = replace(ORIGIN, branch=branch)
+    record_verdict(service, service.jobs["job"], origin, DECISIONS["passed"], now=now, later=True)
+    assert ("aml-train.verdict." in service.jobs["job"].tags) is False, "nothing else was found"
+    record_verdict(service, service.jobs["job"], origin, DECISIONS["failed"], now=now, later=True)
+    tags = service.jobs["job"].tags
+    assert {name: tags[name] for name in by_run} == by_run
+    added = json.loads(tags[f"aml-train.verdict.{branch or ''}"])
+    assert (added["gate"], added["rules"]) == ("failed", [["m", ">= 0.5", 0.4, 0.5, "missed"]])
+
+
+def test_a_later_look_at_a_job_without_a_verdict_gives_it_one() -> None:
+    service = service_with("job")
+    record_verdict(service, service.jobs["job"], None, DECISIONS["failed"], now=NOON, later=True)
+    assert service.jobs["job"].tags["aml-train.gate"] == "failed"
 
 
 def test_a_long_name_that_is_not_utf_8_has_a_tag() -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from aml_train.config.sections.gate import GateRule
+from aml_train.core.events import RuleVerdict, Verdict
 from aml_train.gate.rules import parse_rule
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
-from aml_train.pipeline.branch_verdicts import BranchVerdict, Proof, RuleValues, latest_passed
+from aml_train.pipeline.branch_verdicts import BranchVerdict, Proof, latest_passed
 from aml_train.pipeline.proof import fault_of_gate
 from tests.support.fake_workspace import FakeService
 from tests.unit.pipeline.test_branch_verdicts import ORIGIN, record, service_with
@@ -31,7 +32,10 @@ def fault(rules: Sequence[str], recorded: Sequence[tuple[float | None, float | N
             "repository": "",
             "configuration": "aml-train.yml",
             "against": "before",
-            "rules": tuple(RuleValues(value=one, limit=other, verdict=word) for one, other, word in recorded),
+            "rules": tuple(
+                RuleVerdict(metric="acc", rule=text, value=one, limit=other, verdict=cast(Verdict, word))
+                for text, (one, other, word) in zip([*rules, ABSOLUTE], recorded, strict=False)
+            ),
             **changes,
         }
     )
@@ -69,6 +73,17 @@ def test_a_verdict_follows_from_rules_and_metrics(
     found = fault(rules, recorded, gate=word)
     assert said in found
     assert bool(said) == bool(found)
+
+
+def test_a_verdict_by_other_rules_is_none_of_the_configuration() -> None:
+    recorded = (RuleVerdict(metric="acc", rule=">= 0.5", value=0.95, limit=0.5, verdict="met"),)
+    verdict = BranchVerdict(gate="passed", at="", commit="", repository="", configuration="", rules=recorded)
+    given = [GateRule(metric="acc", rule=parse_rule(ABSOLUTE), where="aml-train.yml:1")]
+    service = FakeService(history_of={"job": {"acc": [0.95]}})
+    assert (
+        fault_of_gate(service, "job", given, verdict)
+        == "it is recorded for acc >= 0.5, and its configuration has acc >= 0.9"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -171,7 +171,7 @@ def test_without_a_configuration_the_recorded_rules_are_checked_with_the_metrics
         ("accuracy", ">= 0.9", "met", 0.95),
         ("loss", "min < 0.5", "met", 0.3),
     ]
-    assert found.rules[0].reason == "recorded when the model was registered"
+    assert found.rules[0].reason == "recorded with the verdict"
     assert "There is no configuration here" in found.notices[0]
     made.service.work[JOB].metrics["accuracy"][-1] = MetricPoint(step=2, value=0.5, timestamp=9)
     changed = collected(made, "model:digits:7")

@@ -43,11 +43,9 @@ def test_a_heading_sorts_and_keeps_the_rest_of_the_address(service: Service) -> 
 
 
 def test_metrics_of_the_gate_are_columns_unless_others_are_asked_for(service: Service) -> None:
-    service.submit("gated")
-    log(service, "gated", accuracy=0.91, loss=0.3)
     rules = json.dumps([["accuracy", ">= 0.9", 0.91, 0.9, "met"]])
-    tags = {"aml-train.job": "gated", "aml-train.gate-rules": rules}
-    service.store.assets.put("models", "digits", "1", {"modelUri": "azureml://x", "tags": tags})
+    service.submit("gated", tags={"aml-train.gate-rules": rules})
+    log(service, "gated", accuracy=0.91, loss=0.3)
     browser = Browser(service)
     assert re.findall(r'class="number"><a href="[^"]*">(\w+)</a>', browser.text("/ui/")) == ["Duration", "accuracy"]
     asked = browser.text(link("", metric=["loss"]))

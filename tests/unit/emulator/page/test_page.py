@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import Any
@@ -26,7 +27,9 @@ OURS = {
     **dict.fromkeys(("aml-train.gate", "aml-train.baseline", "aml-train.stage", "aml-train.promoted-by"), HOSTILE),
     "aml-train.gate-rules": json.dumps([[HOSTILE] * 5, HOSTILE]),
     f"aml-train.metric.{HOSTILE}": HOSTILE,
-    f"aml-train.verdict.{HOSTILE}": json.dumps(dict.fromkeys(("gate", "at", "commit", "repository"), HOSTILE)),
+    f"aml-train.verdict.{HOSTILE}": json.dumps(
+        {**dict.fromkeys(("gate", "at", "commit", "repository"), HOSTILE), "rules": [[HOSTILE] * 5, HOSTILE]}
+    ),
 }
 """What aml-train writes into tags, by somebody else."""
 
@@ -219,6 +222,24 @@ def test_hostile_names_are_only_text(service: Service) -> None:
     answer = browser.ask(link("runs", HOSTILE, "file", path="log.txt"))
     assert answer.type == "application/octet-stream"
     assert answer.headers[0][1].startswith("attachment;")
+
+
+def test_each_verdict_is_shown_with_the_rules_that_it_was_decided_by(service: Service) -> None:
+    verdict = {"gate": "failed", "at": "t", "commit": "c", "repository": "", "configuration": "a.yml"}
+    tags = {
+        "aml-train.gate": "passed",
+        "aml-train.gate-rules": json.dumps([["acc", ">= 0.5", 0.8, 0.5, "met"]]),
+        "aml-train.verdict.": json.dumps({**verdict, "rules": [["acc", ">= 0.9", 0.8, 0.9, "missed"], "1 more"]}),
+    }
+    experiment = service.store.runs.ensure_experiment("e")
+    service.store.runs.create(
+        run_id="r", experiment_id=experiment.id, display_name="r", status="Completed", tags=tags
+    )
+    page = Browser(service).text(link("runs", "r"))
+    words = " ".join(re.sub(r"<[^>]+>", " ", page[page.index('id="gate"') :]).split())
+    assert "Verdict passed" in words
+    assert "acc &gt;= 0.5 0.8 0.5 met" in words
+    assert "no branch failed missed acc &gt;= 0.9 : 0.8 1 more t c a.yml" in words
 
 
 def test_no_secret_is_shown(service: Service) -> None:
