@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeVar
 from urllib.parse import quote
 
 import requests
 
 from aml_train.azure.clouds import AZURE_PUBLIC, KEYS, Cloud, Service, address_of
+from aml_train.azure.names import WorkspaceId as WorkspaceId
 from aml_train.azure.sign_in import SignIn
 from aml_train.core import retry as retries
 from aml_train.core.answers import (
@@ -34,23 +34,6 @@ TIMEOUT: Final = (10.0, 60.0)
 _URGENT: Final = (3.0, 5.0)
 _LONGEST_MESSAGE: Final = 2000
 _Found = TypeVar("_Found")
-
-
-@dataclass(frozen=True, kw_only=True)
-class WorkspaceId:
-    """A workspace's name in Azure Resource Manager."""
-
-    subscription_id: str
-    resource_group: str
-    name: str
-
-    @property
-    def path(self) -> str:
-        """The workspace's resource id."""
-        return (
-            f"/subscriptions/{quote(self.subscription_id)}/resourceGroups/{quote(self.resource_group)}"
-            f"/providers/Microsoft.MachineLearningServices/workspaces/{quote(self.name)}"
-        )
 
 
 def refusal_of(response: requests.Response) -> tuple[str, str]:

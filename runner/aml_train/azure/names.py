@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
-from aml_train.azure.http import WorkspaceId
 from aml_train.config.model import Config
 from aml_train.config.sections.targets import TargetConfig
 from aml_train.core.errors import InvalidError
@@ -21,6 +22,23 @@ _SOURCES: Final = {
     "workspace": ("workspace_name", "AML_WORKSPACE"),
 }
 _LATER: Final = "(the workspace's registry)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkspaceId:
+    """A workspace's name in Azure Resource Manager."""
+
+    subscription_id: str
+    resource_group: str
+    name: str
+
+    @property
+    def path(self) -> str:
+        """The workspace's resource id."""
+        return (
+            f"/subscriptions/{quote(self.subscription_id)}/resourceGroups/{quote(self.resource_group)}"
+            f"/providers/Microsoft.MachineLearningServices/workspaces/{quote(self.name)}"
+        )
 
 
 def find_workspace(target: TargetConfig, directory: Path, environment: Mapping[str, str]) -> WorkspaceId:

@@ -17,6 +17,7 @@ from aml_train.config.load import load_config, load_targets
 if TYPE_CHECKING:
     from aml_train.config.load import Targets
     from aml_train.config.model import Config
+    from aml_train.config.sections.image import ImageConfig
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -61,14 +62,15 @@ class ProjectOptions:
     job: Path | None = None
     sets: tuple[str, ...] = ()
 
-    def load(self, *changes: str) -> Config:
-        """Load and check the configuration, with further *changes*."""
+    def load(self, *changes: str, check: Callable[[ImageConfig, Path], object] | None = None) -> Config:
+        """Load and check the configuration, with further *changes*; *check* is that of :func:`load_config`."""
         config = load_config(
             self.config,
             directory=self.directory.absolute(),
             job=self.job,
             target=self.target,
             sets=(*self.sets, *changes),
+            check=check,
         )
         for secret in config.secrets(os.environ):
             masker().add(secret)

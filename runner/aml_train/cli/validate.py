@@ -13,7 +13,7 @@ from aml_train.cli.project import ProjectOptions, project_options
 from aml_train.config.document import json_schema
 from aml_train.core.errors import InvalidError
 from aml_train.core.text import readable_yaml
-from aml_train.image.project_files import check_files
+from aml_train.pipeline.check import check_image, check_run
 
 if TYPE_CHECKING:
     from aml_train.config.model import Config
@@ -32,7 +32,7 @@ def validate(project: ProjectOptions, *, schema: bool, as_json: bool) -> None:
     """Check the configuration and the job; report every fault.
 
     Each fault is one line, `file:line: what: why; remedy`. The files that the configuration and the job name are read: scripts with the
-    arguments that they require, the tests' paths, requirements, Dockerfiles. Nothing is run, and no service is contacted.
+    arguments that they require, tests, requirements, conda files, Dockerfiles, code and data. Nothing is run, and no service is contacted.
 
     \b
     aml-train validate
@@ -42,8 +42,8 @@ def validate(project: ProjectOptions, *, schema: bool, as_json: bool) -> None:
         print_exactly(json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n")
         return
     try:
-        loaded = project.load()
-        check_files(loaded.built_images, loaded.directory)
+        loaded = project.load(check=check_image)
+        check_run(loaded, os.environ)
     except InvalidError as error:
         if as_json:
             faults = [vars(fault) for fault in error.faults] or [{"where": "", "what": error.message}]

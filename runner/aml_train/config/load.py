@@ -20,7 +20,7 @@ from aml_train.config.section import CheckedTree, make
 from aml_train.config.sections.code import CodeConfig, data_config, data_links, setup_commands
 from aml_train.config.sections.gate import baseline_config, check_gate, gate_rules
 from aml_train.config.sections.graph import check_graph
-from aml_train.config.sections.image import image_config
+from aml_train.config.sections.image import ImageConfig, image_config
 from aml_train.config.sections.image_builder import BuilderConfig
 from aml_train.config.sections.images import check_builder, node_images
 from aml_train.config.sections.model import (
@@ -60,6 +60,7 @@ def load_config(
     target: str | None = None,
     sets: Sequence[str] = (),
     job: Path | None = None,
+    check: Callable[[ImageConfig, Path], object] | None = None,
 ) -> Config:
     """Load and check the configuration.
 
@@ -69,11 +70,12 @@ def load_config(
         target: the target's name, instead of that in the file.
         sets: changes as ``key=value``.
         job: the YAML of the job, instead of that in the file.
+        check: checks the files of each image in a project, if other parts have faults: all are reported at once.
 
     Raises:
         InvalidError: with every fault that was found, by file and line.
     """
-    loader = _loader(directory, sets)
+    loader = replace(_loader(directory, sets), check=check)
 
     def at(move: Callable[[Path], Path]) -> Config:
         moved = [None if one is None else move(one) for one in (path, job)]
@@ -274,6 +276,7 @@ class _Loader(Reader):
 
     overrides: Overrides
     own_compute: bool = False
+    check: Callable[[ImageConfig, Path], object] | None = None
 
     def load(self, path: Path | None, *, target: str | None, job: Path | None) -> Config | None:
         """Read the files and check everything; None after a fault."""
@@ -388,6 +391,13 @@ class _Loader(Reader):
             check_nodes(checked, chosen, job.document)
         rules = () if faults else gate_rules(checked.tree)
         baseline = baseline_config(checked, rules)
+        if faults and self.check is not None:
+            for one in (image, *(one.image for one in images)):
+                try:
+                    if one is not None:
+                        self.check(one, checked.directory)
+                except InvalidError as error:
+                    faults.take(error)
         if faults or job is None or chosen is None:
             return None
         replaced = image is not None and "environment" in job.document

@@ -6,7 +6,8 @@ An expected error is printed as message and remedy, without a traceback; anythin
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -49,7 +50,7 @@ class Fault:
 
     def __str__(self) -> str:
         tail = "; ".join(part for part in (self.why, self.remedy) if part)
-        return f"{self.where}: {self.what}" + (f": {tail}" if tail else "")
+        return ": ".join(part for part in (self.where, self.what, tail) if part)
 
 
 class InvalidError(AmlTrainError):
@@ -68,6 +69,32 @@ class InvalidError(AmlTrainError):
         else:
             self.faults = tuple(faults)
             super().__init__("\n".join(str(fault) for fault in self.faults), hint=hint)
+
+
+class Combined:
+    """Collects what is invalid in several parts, to raise it as one error."""
+
+    def __init__(self) -> None:
+        self._errors: list[InvalidError] = []
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        """Keep the InvalidError of a part, so that the next part is looked at as well."""
+        try:
+            yield
+        except InvalidError as error:
+            self._errors.append(error)
+
+    def raise_if_any(self) -> None:
+        """Raise one InvalidError with the faults of all parts."""
+        if len(self._errors) == 1:
+            raise self._errors[0]
+        faults = dict[Fault, None]()
+        for error in self._errors:
+            own = Fault(where="", what=error.message, remedy=error.hint or "")
+            faults |= dict.fromkeys(error.faults or [own])
+        if faults:
+            raise InvalidError(faults)
 
 
 class RefusedError(InvalidError):

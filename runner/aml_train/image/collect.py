@@ -9,17 +9,16 @@ import stat
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
-
-from docker.utils.build import PatternMatcher
+from typing import TYPE_CHECKING, Any
 
 from aml_train.config.sections.image import CopyConfig, DockerfileConfig, ImageConfig
 from aml_train.config.sections.image_ofed import OfedConfig
 from aml_train.core.boundary import boundaries
-from aml_train.core.errors import Fault, InvalidError
+from aml_train.core.errors import Combined, Fault, InvalidError
 from aml_train.core.file_selection import CACHES, SECRETS, FileEntry, FileId, secret_rules
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
-from aml_train.image.base import BaseImages
+from aml_train.image.dockerfile.ofed import needs_base, plan_ofed
 from aml_train.image.inputs import (
     CONSTRAINTS,
     ENVIRONMENT,
@@ -37,6 +36,9 @@ from aml_train.image.project_files import (
     requirement_files,
 )
 from aml_train.image.requirements_file import ignore_patterns, normalised_ignore_file
+
+if TYPE_CHECKING:
+    from aml_train.image.base import BaseImages
 
 
 def collect_inputs(
@@ -65,18 +67,31 @@ def collect_inputs(
         return _own(config.dockerfile, platform, resolve_base, own)
     if config.base is None:
         raise ValueError("an image has a base or a Dockerfile")
-    base = resolve_base(config.base, platform)
     files: dict[str, bytes] = {}
+    trees: dict[str, FileSet] = {}
     requirements, places = None, dict[str, str]()
-    if config.pip.requirements is not None:
-        requirements, found, places = requirement_files(config.pip.requirements, project)
-        files |= found
-    if config.pip.constraints is not None:
-        files[CONSTRAINTS] = constraints_file(config.pip.constraints, project)
-    if config.conda is not None:
-        files[ENVIRONMENT] = conda_file(config.conda.file, project)
+    together = Combined()
+    with together.part():
+        if config.pip.requirements is not None:
+            requirements, found, places = requirement_files(config.pip.requirements, project)
+            files |= found
+    with together.part():
+        if config.pip.constraints is not None:
+            files[CONSTRAINTS] = constraints_file(config.pip.constraints, project)
+    with together.part():
+        if config.conda is not None:
+            files[ENVIRONMENT] = conda_file(config.conda.file, project)
     for number, path in enumerate(config.ca_certificates):
-        files[f"ca-certificates/{number}-{re.sub(r'[^A-Za-z0-9._-]', '-', path.stem)}.crt"] = _certificate(path)
+        with together.part():
+            files[f"ca-certificates/{number}-{re.sub(r'[^A-Za-z0-9._-]', '-', path.stem)}.crt"] = _certificate(path)
+    for number, item in enumerate(config.copy):
+        with together.part():
+            trees[f"copy/{number}"] = _copied(item, project, own)
+    with together.part():
+        if config.ofed is not None and not needs_base(config.ofed):
+            plan_ofed(config.ofed, None, platform)
+    together.raise_if_any()
+    base = resolve_base(config.base, platform)
     if config.protect.packages:
         files[PROTECT] = protect_script()
     os_name = drivers = None
@@ -91,7 +106,7 @@ def collect_inputs(
         os_name = bases.distribution(base, platform)
     return base, ImageInputs(
         files=files,
-        trees={f"copy/{number}": _copied(item, project, own) for number, item in enumerate(config.copy)},
+        trees=trees,
         requirements=requirements,
         os=os_name,
         drivers=drivers,
@@ -166,14 +181,18 @@ def _own(
     own: Collection[FileId],
 ) -> tuple[BaseImage, ImageInputs]:
     """Read a user's Dockerfile and its context, and resolve every image that it names."""
-    parsed = parsed_dockerfile(config, platform)
+    together = Combined()
+    with together.part():
+        parsed = parsed_dockerfile(config, platform)
+    with together.part():
+        context, files = _without_ignore_files(collect_context(config, own), config)
+    together.raise_if_any()
     bases = {image.reference: resolve_base(image.reference, platform) for image in parsed.images}
     dockerfile = OwnDockerfile(
         text=parsed.pinned({reference: base.pinned for reference, base in bases.items()}),
         images={reference.familiar: base.identity for reference, base in bases.items()},
         pinned=tuple(base.pinned for base in bases.values()),
     )
-    context, files = _without_ignore_files(collect_context(config, own), config)
     return bases[parsed.base.reference], ImageInputs(trees={"": context}, files=files, own=dockerfile)
 
 
@@ -198,7 +217,7 @@ def collect_context(config: DockerfileConfig, own: Collection[FileId] = ()) -> F
     specific = config.file.with_name(f"{config.file.name}.dockerignore")
     ignore = specific if specific.is_file() else config.context / ".dockerignore"
     patterns = _dockerignore(ignore) if ignore.is_file() else []
-    matcher = PatternMatcher([*patterns, ".git"])
+    matcher = _matcher([*patterns, ".git"])
     secret = secret_rules(f"/{pattern[1:].strip('/')}" for pattern in patterns if pattern.startswith("!"))
     try:
         paths = sorted(matcher.walk(str(config.context)), key=os.fsencode)
@@ -223,11 +242,18 @@ def _dockerignore(file: Path) -> list[str]:
     patterns = ignore_patterns(read_file(file))
     for number, pattern in patterns.items():
         try:
-            PatternMatcher([pattern]).matches("a")  # type: ignore[arg-type]  # it takes text, as walk() does
+            _matcher([pattern]).matches("a")
         except re.error as error:
             fault = Fault(where=f"{file}:{number}", what=f"`{pattern[:60]}` is no pattern", why=str(error))
             raise InvalidError([fault]) from error
     return list(patterns.values())
+
+
+def _matcher(patterns: list[str]) -> Any:
+    """Return Docker's own reader of patterns; only images with a Dockerfile of their own need it."""
+    from docker.utils.build import PatternMatcher
+
+    return PatternMatcher(patterns)
 
 
 def _entries(root: Path, paths: list[str], own: Collection[FileId]) -> Iterator[FileEntry]:

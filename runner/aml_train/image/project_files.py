@@ -6,13 +6,12 @@ No service is asked: ``aml-train validate`` reads them, too.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import yaml
 
-from aml_train.config.sections.image import DockerfileConfig, ImageConfig
+from aml_train.config.sections.image import DockerfileConfig
 from aml_train.core.errors import Fault, InvalidError
 from aml_train.core.temporary import temporary_folder
 from aml_train.image.dockerfile.own import ParsedDockerfile, parse_dockerfile
@@ -59,9 +58,12 @@ def requirement_files(path: Path, project: Path) -> tuple[str, dict[str, bytes],
                 faults.append(_unusable(one, f"{_relative(file, project)}:{one.line}"))
                 continue
             inner = Path(os.path.normpath(file.parent / one.path))
+            where, what = f"{_relative(file, project)}:{one.line}", f"`{one.path}` is outside the project"
             if not inner.resolve().is_relative_to(project.resolve()):
-                where, what = f"{_relative(file, project)}:{one.line}", f"`{one.path}` is outside the project"
                 faults.append(Fault(where=where, what=what, remedy="move it into the project's folder"))
+                continue
+            if not inner.is_file():
+                faults.append(Fault(where=where, what=f"there is no `{one.path}`", remedy="correct the path"))
                 continue
             waiting.append(inner)
             if one.kind == "requirements" and file in required:
@@ -142,32 +144,6 @@ def _values(node: yaml.Node | None, key: str) -> Iterator[yaml.Node]:
     """Yield the values of *key* in a mapping."""
     if isinstance(node, yaml.MappingNode):
         yield from (value for name, value in node.value if name.value == key)
-
-
-def check_files(images: Iterable[ImageConfig], project: Path) -> None:
-    """Check the files that *images* name, without a service.
-
-    Raises:
-        InvalidError: with every fault of every file.
-    """
-    faults: list[Fault] = []
-    for image in images:
-        checks: list[Callable[[], object]] = []
-        if image.pip.requirements is not None:
-            checks.append(partial(requirement_files, image.pip.requirements, project))
-        if image.pip.constraints is not None:
-            checks.append(partial(constraints_file, image.pip.constraints, project))
-        if image.conda is not None:
-            checks.append(partial(conda_file, image.conda.file, project))
-        if image.dockerfile is not None:
-            checks.append(partial(parsed_dockerfile, image.dockerfile, image.platform or "linux/amd64"))
-        for check in checks:
-            try:
-                check()
-            except InvalidError as error:
-                faults += error.faults
-    if faults:
-        raise InvalidError(dict.fromkeys(faults))
 
 
 def _relative(path: Path, project: Path) -> str:

@@ -10,9 +10,15 @@ from urllib.parse import quote
 
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.version import __version__, emulator_image
+from aml_train.jobs.spec import TargetNames
 
 IMAGE: Final = emulator_image(__version__)
 """The image of this version."""
+
+LOGIN_SERVER: Final = "amllocal.azurecr.io"
+"""The name of its registry for jobs and records."""
+
+_COMPUTE: Final = "local-cluster"
 
 INSIDE_PORT: Final = 7380
 """The port of proxy and administration in the container."""
@@ -185,3 +191,15 @@ class EmulatorInfo:
                 hint="Recreate it: aml-train emulator stop, then aml-train emulator start.",
             )
         return cls(**{item.name: said[item.name] for item in fields(cls)})
+
+
+def local_names(settings: EmulatorSettings, target: str = "local") -> TargetNames:
+    """Return the local AzureML's names; they are the same in every instance."""
+    return TargetNames(
+        target=target,
+        description=f"the local AzureML in the container {settings.name}",
+        scope="local",
+        registry_for_jobs=LOGIN_SERVER,
+        registry_for_engine=f"localhost:{settings.registry_port}",
+        compute=_COMPUTE,
+    )

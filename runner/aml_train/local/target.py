@@ -21,10 +21,9 @@ from aml_train.core.events import Listener
 from aml_train.core.http_client import Session
 from aml_train.image.registry.client import RegistryLocation
 from aml_train.jobs.pace import Pace
-from aml_train.jobs.spec import TargetNames
 from aml_train.local import container as containers
 from aml_train.local.environment import client_environment
-from aml_train.local.settings import EmulatorInfo, EmulatorSettings
+from aml_train.local.settings import EmulatorInfo, EmulatorSettings, local_names
 
 if TYPE_CHECKING:
     from aml_train.config.sections.targets import TargetConfig
@@ -97,20 +96,6 @@ def how_stopped(settings: EmulatorSettings) -> str | None:
 
 #: The emulator answers within milliseconds and has no rate limit.
 LOCAL_PACE = Pace(shortest=0.2, longest=1.0, share=0.05)
-_LOGIN_SERVER = "amllocal.azurecr.io"
-_COMPUTE = "local-cluster"
-
-
-def local_names(settings: EmulatorSettings, target: str = "local") -> TargetNames:
-    """Return the local AzureML's names; they are the same in every instance."""
-    return TargetNames(
-        target=target,
-        description=f"the local AzureML in the container {settings.name}",
-        scope="local",
-        registry_for_jobs=_LOGIN_SERVER,
-        registry_for_engine=f"localhost:{settings.registry_port}",
-        compute=_COMPUTE,
-    )
 
 
 def connect_local(

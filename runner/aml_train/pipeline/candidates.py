@@ -22,9 +22,8 @@ from aml_train.models.promotion.choose import Prove
 from aml_train.models.register import fault_of_registration
 from aml_train.pipeline.branch_verdicts import read_verdict
 from aml_train.pipeline.plan import origin_of
-from aml_train.pipeline.prepare import target_names
 from aml_train.pipeline.proof import GitProver
-from aml_train.pipeline.resolve import read_commit, read_project
+from aml_train.pipeline.resolve import read_commit, read_project, target_names
 from aml_train.pipeline.target import Host
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def proved(host: Host, connection: WorkspaceTarget, directory: Path, project: Ca
         checkout = Checkout(config.directory)
         origin = origin_of(config, read_commit(config.directory, checkout=checkout))
         name = read_project(config.directory, host.environ, checkout=checkout)
-        return GitProver(config, target_names(config, host), origin, name, connection)
+        return GitProver(config, target_names(config, host.environ), origin, name, connection)
 
     def prove(model: ModelView, policy: StagePolicy) -> str:
         branch = policy.branch or host.environ.get(DEFAULT_BRANCH_VARIABLE) or default_branch(directory)

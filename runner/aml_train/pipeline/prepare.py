@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from aml_train.azure.acr import logins_by_identity
 from aml_train.azure.clouds import cloud_named
-from aml_train.azure.names import azure_names
 from aml_train.azure.sign_in import sign_in_to_azure
 from aml_train.config.model import Config
 from aml_train.core.errors import InvalidError
@@ -21,9 +20,6 @@ from aml_train.core.trust import Trust
 from aml_train.image.base import BaseImages, docker_registries
 from aml_train.image.spec import plan_image
 from aml_train.jobs.code import unfetched
-from aml_train.jobs.spec import TargetNames
-from aml_train.local.settings import EmulatorSettings
-from aml_train.local.target import local_names
 from aml_train.pipeline.plan import Plan, make_plan
 from aml_train.pipeline.plan_values import render_plan
 from aml_train.pipeline.resolve import (
@@ -36,6 +32,7 @@ from aml_train.pipeline.resolve import (
     read_trust,
     resolve,
     resolve_image,
+    target_names,
 )
 from aml_train.pipeline.run_files import file_ids, secret_files
 from aml_train.pipeline.sdk import with_sdk
@@ -91,7 +88,7 @@ def prepare_run(
     if image:  # else nothing is submitted
         config = with_sdk(config)
     environ = host.environ
-    names = target_names(config, host)
+    names = target_names(config, environ)
     remarks: list[str] = []
     checkout = Checkout(config.directory)
     read = commit or functools.partial(read_commit, branch=environ.get(BRANCH_VARIABLE) or None, checkout=checkout)
@@ -175,11 +172,3 @@ def registry_logins(config: Config, host: Host) -> Callable[[str], Login | None]
         )
 
     return logins_by_identity(identity, cloud.registry_scope, outer=environ, fetched=on_token)
-
-
-def target_names(config: Config, host: Host) -> TargetNames:
-    """Return what the target of *config* calls its workspace, registry and compute."""
-    if config.target.kind == "azure":
-        return azure_names(config, host.environ)
-
-    return local_names(EmulatorSettings.from_environment(host.environ), config.target.name)

@@ -9,30 +9,37 @@ import datetime
 import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
+from aml_train.azure.names import azure_names
 from aml_train.config.job.model import Job, Place, inner_mappings, mapping_at
 from aml_train.config.job.paths import is_local
 from aml_train.config.model import Config
 from aml_train.config.sections.image import ImageConfig
 from aml_train.config.sections.tests import TestsConfig
 from aml_train.core import git
+from aml_train.core.errors import Combined
 from aml_train.core.file_selection import CACHES, GIT_IGNORE_FILES, IGNORE_FILES, SECRETS, FileId
 from aml_train.core.files import FileSet
 from aml_train.core.git import DIRTY
 from aml_train.core.trust import PROTECTED, Trust, proposal
-from aml_train.image.base import BaseImages
 from aml_train.image.collect import collect_inputs
+from aml_train.image.dockerfile.ofed import needs_base
 from aml_train.image.inputs import BaseImage, ImageInputs
-from aml_train.image.project_files import read_file
+from aml_train.image.project_files import conda_file, read_file
 from aml_train.jobs.code import check_code
 from aml_train.jobs.setup import check_links
+from aml_train.jobs.spec import TargetNames
+from aml_train.local.settings import EmulatorSettings, local_names
 from aml_train.pipeline.project_name import ProjectName, name_project, repository_of
 from aml_train.pipeline.run_files import DEVCONTAINER, not_code
+
+if TYPE_CHECKING:
+    from aml_train.image.base import BaseImages
 
 BRANCH_VARIABLE: Final = "AML_TRAIN_BRANCH"
 """Names the branch where the checkout is detached, as it is in most pipelines."""
@@ -169,10 +176,11 @@ class Surroundings:
 
     Attributes:
         platform: the engine's own, such as ``linux/amd64``; the configuration's wins.
-        lookup: looks up base images; not needed without ``image:``.
+        lookup: looks up base images; not needed without ``image:``, or where the files are only checked.
         commit: finds the commit around a folder.
         own: files that this process writes to: they are no part of code, tests and image.
         now: the time, for ``image.refresh``.
+        check: whether the files are only checked: no service is asked, and no digest computed of what may be large.
     """
 
     platform: str
@@ -180,6 +188,7 @@ class Surroundings:
     commit: Callable[[Path], Commit | None] = read_commit
     own: Collection[FileId] = ()
     now: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
+    check: bool = False
 
 
 def resolve(config: Config, here: Surroundings) -> Resolved:
@@ -187,30 +196,35 @@ def resolve(config: Config, here: Surroundings) -> Resolved:
 
     Raises:
         ImageError: if the base image is nowhere to be found.
-        InvalidError: if a local file cannot be read or used, or if the code is more than may be sent.
+        InvalidError: with every fault: a local file cannot be read or used, or the code is more than may be sent.
     """
-    own, lookup = here.own, here.lookup
+    own, path, code, code_digest = here.own, config.job.code, None, None
     images: dict[str, ResolvedImage] = {}
-    if config.image is not None or config.images:
-        if lookup is None:
-            raise ValueError("a configuration with an image needs a lookup of bases")
-        if config.image is not None:
-            images[""] = resolve_image(config.image, config.tests, config.directory, lookup, here)
-        for one in config.images:
-            given = lookup.for_image(one.image)
-            images[one.name] = resolve_image(one.image, one.tests, config.directory, given, here)
-    path = config.job.code
-    code = _code(path, config, own) if path is not None and path.is_dir() else None
-    code_digest = None
-    if path is not None:
-        code_digest = _digest_of(path, config.directory) if code is None else code.digest()
-    folders = _folders(config, own)
+    configured = {one.name: (one.image, one.tests) for one in config.images}
+    if config.image is not None:
+        configured = {"": (config.image, config.tests), **configured}
+    together = Combined()
+    for name, (image, tests) in configured.items():
+        with together.part():
+            lookup = here.lookup.for_image(image) if here.lookup is not None else None
+            images[name] = resolve_image(image, tests, config.directory, lookup, here)
+    with together.part():
+        if path is not None and path.is_dir():
+            code = _code(path, config, own)
+            code_digest = "" if here.check else code.digest()
+        elif path is not None:
+            code_digest = _digest_of(path, config.directory)
+    with together.part():
+        folders = _folders(config, own)
+    with together.part():
+        digests = local_digests(config.job, config.directory, check=here.check, given=not configured)
+    together.raise_if_any()
+    digests |= {".".join((*place, "code")): "" if here.check else one.digest() for place, one in folders.items()}
     return Resolved(
         commit=here.commit(config.directory),
         code=code,
         code_digest=code_digest,
-        local_digests=local_digests(config.job, config.directory)
-        | {".".join((*place, "code")): files.digest() for place, files in folders.items()},
+        local_digests=digests,
         folders=folders,
         images=images,
     )
@@ -219,17 +233,24 @@ def resolve(config: Config, here: Surroundings) -> Resolved:
 def resolve_image(
     image: ImageConfig, tests: TestsConfig | None, project: Path, lookup: BaseImages | None, here: Surroundings
 ) -> ResolvedImage:
-    """Return the base and the contents of an image; without *lookup*, the base is as it is written."""
-    platform = image.platform or here.platform
-    base, inputs = collect_inputs(
-        image,
-        project=project,
-        platform=platform,
-        bases=lookup,
-        now=here.now,
-        own=here.own,
-    )
-    files = _test_files(project, tests, here.own) if tests else None
+    """Return the base and the contents of an image; without *lookup*, the base is as it is written.
+
+    Raises:
+        ImageError: if its base is nowhere to be found.
+        InvalidError: with every fault of its files.
+    """
+    if here.check and image.ofed is not None and needs_base(image.ofed):
+        image = replace(image, ofed=None)
+    platform, files, together = image.platform or here.platform, None, Combined()
+    with together.part():
+        base, inputs = collect_inputs(
+            image, project=project, platform=platform, bases=lookup, now=here.now, own=here.own
+        )
+    with together.part():
+        files = _test_files(project, tests, here.own) if tests else None
+    together.raise_if_any()
+    if here.check:  # a plan would hash the files
+        inputs = replace(inputs, trees={name: replace(tree, entries=()) for name, tree in inputs.trees.items()})
     return ResolvedImage(base=base, inputs=inputs, platform=platform, test_files=files)
 
 
@@ -273,19 +294,21 @@ def _folders(config: Config, own: Collection[FileId]) -> dict[Place, FileSet]:
     return found
 
 
-def _digest_of(path: Path, project: Path) -> str:
-    """Return the digest of a file, or of azure-ai-ml's upload of a folder."""
+def _digest_of(path: Path, project: Path, *, check: bool = False) -> str:
+    """Return the digest of a file, or of azure-ai-ml's upload of a folder; with *check*, only see whether it can be sent."""
     if path.is_dir():
-        return FileSet.collect_upload(path, project=project).digest()
-    return hashlib.sha256(read_file(path)).hexdigest()
+        files = FileSet.collect_upload(path, project=project)
+        return "" if check else files.digest()
+    return "" if check else hashlib.sha256(read_file(path)).hexdigest()
 
 
-def local_digests(job: Job, project: Path) -> dict[str, str]:
+def local_digests(job: Job, project: Path, *, check: bool = False, given: bool = False) -> dict[str, str]:
     """Return the digest of every local path besides the code.
 
     These are inputs, and the files that an environment names.
 
-    Links of the repository of *project* that lead out of it are refused.
+    Links of the repository of *project* that lead out of it are refused. So are conda files that name other files, if the environments
+    are used as they are *given*: AzureML gets the conda file alone.
     """
     found: dict[str, str] = {}
 
@@ -294,7 +317,7 @@ def local_digests(job: Job, project: Path) -> dict[str, str]:
             return None
         path = (start / str(value).removeprefix("file:")).resolve()
         if path.exists():
-            found[place] = _digest_of(path, project)
+            found[place] = _digest_of(path, project, check=check)
             return path
         return None
 
@@ -309,7 +332,9 @@ def local_digests(job: Job, project: Path) -> dict[str, str]:
             if path is not None:
                 start, environment = path.parent, yaml.safe_load(read_file(path))
         if isinstance(environment, Mapping):
-            add(f"{before}environment.conda_file", environment.get("conda_file"), start)
+            conda = add(f"{before}environment.conda_file", environment.get("conda_file"), start)
+            if conda is not None and given:
+                conda_file(conda, project.resolve())
             build = environment.get("build")
             if isinstance(build, Mapping):
                 add(f"{before}environment.build.path", build.get("path"), start)
@@ -323,3 +348,14 @@ def local_digests(job: Job, project: Path) -> dict[str, str]:
             for index, path in enumerate((component["code"], *component.get("additional_includes", ()))):
                 add(".".join((*node.place, "code", str(index))), path, job.directory)
     return found
+
+
+def target_names(config: Config, environ: Mapping[str, str]) -> TargetNames:
+    """Return what the target of *config* calls its workspace, registry and compute.
+
+    Raises:
+        InvalidError: the workspace is not known, or the job has no compute that could run it there.
+    """
+    if config.target.kind == "azure":
+        return azure_names(config, environ)
+    return local_names(EmulatorSettings.from_environment(environ), config.target.name)

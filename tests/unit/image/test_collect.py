@@ -18,7 +18,7 @@ from aml_train.image.collect import (
     collect_inputs,
 )
 from aml_train.image.inputs import BaseImage, ImageInputs
-from aml_train.image.project_files import check_files, requirement_files
+from aml_train.image.project_files import requirement_files
 from aml_train.image.spec import plan_image
 
 NOW = datetime.datetime(2026, 11, 21, 12, 30, tzinfo=datetime.UTC)
@@ -115,8 +115,8 @@ def test_large_packages_that_are_required_have_a_file_of_their_own(tmp_path: Pat
     ("line", "message"),
     [
         ("-r ../../out.txt", r"r\.txt:2: `../../out.txt` is outside the project"),
-        ("-r missing.txt", r"missing\.txt: cannot be read: No such file"),
-        ("-rmissing.txt", r"missing\.txt: cannot be read: No such file"),
+        ("-r missing.txt", r"\.txt:2: there is no `missing\.txt`"),
+        ("-rmissing.txt", r"\.txt:2: there is no `missing\.txt`"),
         *(
             (line, rf"r\.txt:2: `{re.escape(line)}` is a file of the project: only the requirements are in the build")
             for line in (
@@ -188,15 +188,23 @@ def test_indexes_of_a_conda_file_stay(tmp_path: Path) -> None:
 
 
 def test_all_faults_of_the_files_are_reported_at_once(tmp_path: Path) -> None:
-    write(tmp_path, r_DOT_txt=".\n-e .\n", Dockerfile="RUN x\n")
-    first = ImageConfig(
-        base=ImageRef.parse("a"), pip=PipConfig(requirements=tmp_path / "r.txt"), repository="r", where="f:1"
-    )
-    own = DockerfileConfig(file=tmp_path / "Dockerfile", context=tmp_path)
-    second = ImageConfig(dockerfile=own, repository="r", where="f:2")
+    write(tmp_path, r_DOT_txt="-r none.txt\n-e .\n-r more.txt\n", more_DOT_txt=".\n", c_DOT_pem="x", id_rsa="x")
     with pytest.raises(InvalidError) as raised:
-        check_files([first, second], tmp_path)
-    assert [fault.where for fault in raised.value.faults] == ["r.txt:1", "r.txt:2", "Dockerfile"]
+        collect(
+            tmp_path,
+            pip=PipConfig(requirements=tmp_path / "r.txt"),
+            ca_certificates=(tmp_path / "c.pem",),
+            copy=(CopyConfig(source=tmp_path / "id_rsa", target="/k"),),
+            ofed=OfedConfig(source="doca", version="2.5.0", os="ubuntu22.04", where="f:2"),
+        )
+    assert [fault.where for fault in raised.value.faults] == [
+        "r.txt:1",
+        "r.txt:2",
+        "more.txt:1",
+        str(tmp_path / "c.pem"),
+        str(tmp_path / "id_rsa"),
+        "f:2",
+    ]
 
 
 @pytest.mark.parametrize(

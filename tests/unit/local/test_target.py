@@ -12,8 +12,7 @@ from aml_train.azure.target import Registries
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import Answer
 from aml_train.image.registry.client import RegistryLocation
-from aml_train.local.settings import EmulatorSettings
-from aml_train.local.target import local_names
+from aml_train.local.settings import EmulatorSettings, local_names
 from tests.support.plain_answers import answered
 
 

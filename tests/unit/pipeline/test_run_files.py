@@ -135,8 +135,7 @@ def test_secrets_of_the_configuration_are_sent_nowhere(
     (project / "link.txt").symlink_to("real/key.txt")
     (project / "hard.txt").hardlink_to(project / "real/key.txt")
     loaded = load_config(None, directory=project)
-    lookup = SimpleNamespace(resolve=unresolved_base, distribution=None, drivers=None)
-    monkeypatch.setattr(prepare, "_lookup", lambda *_: lookup)
+    monkeypatch.setattr(prepare, "_lookup", lambda *_: Bases(unresolved_base))
     monkeypatch.setattr(prepare, "read_project", lambda *_, **__: folder_project(project))
     monkeypatch.setattr(Host, "place", lambda *_: SimpleNamespace(platform=lambda: "linux/amd64"))
     plan = prepare.prepare_run(loaded, Host(environ={}), commit=lambda _: None).plan

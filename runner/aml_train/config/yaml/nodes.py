@@ -103,14 +103,21 @@ class Faults:
 
     def add(self, mark: Mark, what: str, *, why: str = "", remedy: str = "") -> None:
         """Add a fault; the same one at the same place is kept once."""
-        fault = Fault(where=mark.where, what=what, why=why, remedy=remedy)
+        self._keep(Fault(where=mark.where, what=what, why=why, remedy=remedy), mark.file, mark.line or 0)
+
+    def take(self, error: InvalidError) -> None:
+        """Add the faults of other files, in their order."""
+        for fault in error.faults:
+            self._keep(fault, fault.where, 0)
+
+    def _keep(self, fault: Fault, file: str, line: int) -> None:
         if fault in self._seen:
             return
         if self.full:
             self._more = True
         else:
             self._seen.add(fault)
-            self._found[(mark.file, mark.line or 0, len(self._seen))] = fault
+            self._found[(file, line, len(self._seen))] = fault
 
     def remark(self, mark: Mark, text: str) -> None:
         """Add a remark, once."""

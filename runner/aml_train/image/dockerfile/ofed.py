@@ -47,6 +47,11 @@ class OfedPlan:
     sha256: str = ""
 
 
+def needs_base(config: OfedConfig) -> bool:
+    """Return whether the base has to be looked at to know what is installed."""
+    return config.source == "auto" or (config.source != "distro" and config.os is None)
+
+
 def plan_ofed(config: OfedConfig, os: str | None, platform: str, brings: str | None = None) -> OfedPlan | None:
     """Return what to install on a base, None for nothing; refuse what cannot work.
 
