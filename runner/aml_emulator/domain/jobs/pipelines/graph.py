@@ -58,7 +58,8 @@ _OF_KINDS: Final[Mapping[str, frozenset[str]]] = {
     PARALLEL: frozenset({*PARALLEL_SETTINGS, "input_data", "logging_level", "max_concurrency_per_instance", "task"}),
 }
 
-_EXPRESSION: Final = re.compile(r"\$\{\{(.*?)\}\}")
+EXPRESSION: Final = re.compile(r"\$\{\{([^{}]*)\}\}")
+PARENT_NAME: Final = "parent.name"
 _PARENT: Final = re.compile(r"parent\.(inputs|outputs)\.([A-Za-z_][\w.]*)")
 _OUTPUT: Final = re.compile(r"parent\.jobs\.(\w+)\.outputs\.(\w+)")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
@@ -170,7 +171,7 @@ def _source(node: str, name: str, value: Any) -> Source:
     given = dict(value) if isinstance(value, Mapping) else {"job_input_type": "literal", "value": value}
     mode = str(given["mode"]) if given.get("mode") else None
     reference = _binding(given)
-    if reference is None:
+    if reference in (None, PARENT_NAME):
         return Source(given=given, mode=mode)
     if parent := _PARENT.fullmatch(reference):
         if parent.group(1) == "inputs":
@@ -191,21 +192,27 @@ def bound_input(value: Any) -> str | None:
 
 def _binding(value: Any) -> str | None:
     """Return the expression that a value is, None for another value."""
-    text = value.get("value", value.get("uri")) if isinstance(value, Mapping) else value
-    match = _EXPRESSION.fullmatch(text.strip()) if isinstance(text, str) else None
+    match = EXPRESSION.fullmatch(text_of(value).strip())
     return None if match is None else match.group(1).strip()
+
+
+def text_of(value: Any) -> str:
+    """Return the text of a field, or of an input's value or address; empty for what is no text."""
+    text = value.get("value", value.get("uri")) if isinstance(value, Mapping) else value
+    return text if isinstance(text, str) else ""
 
 
 def _check_sources(
     node: Node, nodes: Mapping[str, Node], inputs: Mapping[str, Any], outputs: Mapping[str, Any]
 ) -> None:
     for name, source in node.inputs.items():
+        embedded = [bound_input(match[0]) for match in EXPRESSION.finditer(text_of(source.given))]
+        for missing in sorted({one for one in embedded if one is not None and one not in inputs}):
+            raise InvalidError(
+                f"The input '{name}' of the node '{node.name}': the pipeline has no input '{missing}'."
+            )
         if source.node is not None and source.node not in nodes:
             raise InvalidError(f"The input '{name}' of the node '{node.name}': there is no node '{source.node}'.")
-        if source.node is None and source.name and source.name not in inputs:
-            raise InvalidError(
-                f"The input '{name}' of the node '{node.name}': the pipeline has no input '{source.name}'."
-            )
     for name, promoted in node.promoted.items():
         if promoted not in outputs:
             raise InvalidError(

@@ -20,13 +20,16 @@ from aml_emulator.domain.errors import InvalidError, NotFoundError, NotSupported
 from aml_emulator.domain.jobs.check import PRIORITIES
 from aml_emulator.domain.jobs.pipelines.graph import (
     COMMAND,
+    EXPRESSION,
     PARALLEL,
     PARALLEL_SETTINGS,
+    PARENT_NAME,
     PIPELINE,
     SWEEP,
     Node,
     Source,
     bound_input,
+    text_of,
 )
 from aml_emulator.domain.jobs.types import COMPONENT_SHAPE
 from aml_emulator.domain.locations import ARTIFACT_OUTPUTS, AssetId, parse_location
@@ -199,6 +202,8 @@ _COMPARED_OF_SWEEPS: Final = (
     "searchSpace",
     "trial",
 )
+_PATHS: Final = ("uri_file", "uri_folder", "mltable", "mlflow_model", "custom_model", "triton_model", "path")
+_BOUND: Final = ("distribution", "limits", "resources")
 _FOLDERS: Final = ("uri_folder", "mltable", "mlflow_model", "custom_model", "triton_model")
 
 
@@ -353,7 +358,7 @@ def node_job(scope: Scope, node: Node, component: Component) -> dict[str, Any]:
         return {**job, "jobType": "Pipeline", "jobs": component.spec.get("jobs") or {}, "settings": settings}
     if node.kind == PARALLEL:
         return {**job, "jobType": "Command", **_parallel(scope, node, component, job["inputs"])}
-    command = _command(component.spec, node.fields)
+    command = _command(component.spec, {**fields, **{name: _resolved(scope, fields.get(name)) for name in _BOUND}})
     if node.kind == SWEEP:
         settings = {name: _resolved(scope, fields.get(name)) for name in _SWEEP_SETTINGS}
         return {**job, **sweep_properties(node.name, settings, command, inputs=component.inputs)}
@@ -367,10 +372,25 @@ def _bound(scope: Scope, value: Any) -> Any:
 
 
 def _resolved(scope: Scope, value: Any) -> Any:
-    """Return a field of a node with the values of the pipeline's inputs in it."""
+    """Return a field of a node with the values of the pipeline's inputs in it; whole numbers of them as such."""
     if isinstance(value, Mapping):
         return {name: _resolved(scope, inner) for name, inner in value.items()}
-    return _bound(scope, value) if isinstance(value, str) else value
+    bound = _bound(scope, value)
+    return int(bound) if bound != value and str(bound).isdecimal() else bound
+
+
+def _filled(scope: Scope, text: str) -> str:
+    """Return a text with the pipeline's name, and the values and addresses of its inputs, in place of their expressions."""
+
+    def value(match: re.Match[str]) -> str:
+        if match[1].strip() == PARENT_NAME:
+            return scope.name
+        name = bound_input(match[0])
+        given = {} if name is None else (scope.job.get("inputs") or {}).get(name) or {}
+        found = str(given["uri"]).rstrip("/") if given.get("uri") else given.get("value")
+        return match[0] if found is None else str(found)
+
+    return EXPRESSION.sub(value, text)
 
 
 _INPUT_DATA: Final = re.compile(r"\s*\$\{\{\s*inputs\.([A-Za-z_]\w*)\s*\}\}\s*")
@@ -518,6 +538,9 @@ def _value(scope: Scope, source: Source, declaration: Mapping[str, Any]) -> dict
     given: Mapping[str, Any] = source.given
     if source.name:
         given = _snake((scope.job.get("inputs") or {}).get(source.name) or {})
+    elif (text := _filled(scope, text_of(given))) != text_of(given):
+        path = str(declaration.get("type")).lower() in _PATHS
+        given = {"job_input_type": declaration["type"], "uri": text} if path else {"value": text}
     kind = str(given.get("job_input_type") or ("literal" if "value" in given else "")).lower()
     if kind == "literal" or not given.get("uri"):
         return None if given.get("value") is None else {"jobInputType": "literal", "value": str(given["value"])}

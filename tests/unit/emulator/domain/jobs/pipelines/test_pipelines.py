@@ -205,6 +205,41 @@ def test_what_no_node_can_run_is_refused_with_its_name(
     assert IDENTITY.compute == "local-cluster"
 
 
+def test_expressions_in_texts_addresses_and_settings_are_the_pipelines_values(pipelines: Pipelines) -> None:
+    # azure-sdk-for-python, tests/test_configs/dsl_pipeline/data_binding_expression: input_reason_expression.yml,
+    # input_path_concatenate.yml, input_literal_meta.yml, run_settings_literal.yml.
+    inputs = {"word": {"type": "string"}, "who": {"type": "string"}, "file": {"type": "uri_file", "mode": "download"}}
+    component = pipelines.component("say", inputs=inputs)
+    given = {"word": "${{parent.inputs.w}}_${{ parent.inputs.w }}!", "who": "${{parent.name}}"}
+    node = {
+        **NODE,
+        "componentId": component,
+        "inputs": {
+            **{name: literal(text) for name, text in given.items()},
+            "file": literal("${{parent.inputs.folder}}/${{parent.inputs.w}}.csv"),
+        },
+        "distribution": {"distribution_type": "PyTorch", "process_count_per_instance": "${{parent.inputs.n}}"},
+    }
+    place = "azureml://datastores/workspaceblobstore/paths/raw/"
+    values = {
+        "w": {"jobInputType": "literal", "value": "a"},
+        "n": {"jobInputType": "literal", "value": "2"},
+        "folder": {"jobInputType": "uri_folder", "uri": place},
+    }
+    answer = pipelines.put("p", inputs=values, jobs={"say": node})
+    assert answer.status == 201, answer.json
+    job = pipelines.store.runs.require(node_run_id("p", "say")).job
+    assert job is not None
+    assert {name: job["inputs"][name]["value"] for name in given} == {"word": "a_a!", "who": "p"}
+    assert (job["inputs"]["file"]["jobInputType"], job["inputs"]["file"]["uri"]) == ("uri_file", f"{place}a.csv")
+    assert str(job["distribution"]["processCountPerInstance"]) == "2"
+    refused = pipelines.put(
+        "q", inputs=values, jobs={"say": {**node, "inputs": {"word": literal("x${{parent.inputs.z}}")}}}
+    )
+    assert refused.status == 400
+    assert "has no input 'z'" in refused.json["error"]["message"]
+
+
 PARALLEL: dict[str, Any] = {
     "type": "parallel",
     "inputs": {"files": FOLDER, "k": {"type": "string"}},
