@@ -270,6 +270,30 @@ jobs:
 PART = "command: x ${{inputs.seed}}\nenvironment: azureml:e:1\ninputs: {seed: {type: integer}, size: {type: integer, optional: true}}\n"
 
 
+def test_nodes_refer_to_their_pipeline_where_azure_ai_ml_lets_them(tmp_path: Path) -> None:
+    # azure-sdk-for-python, tests/test_configs/dsl_pipeline/data_binding_expression: input_literal_meta.yml,
+    # run_settings_sweep_limits.yml, run_settings_sweep_literal.yml.
+    text = """\
+type: pipeline
+inputs: {metric: loss, n: 2}
+jobs:
+  tune:
+    type: sweep
+    inputs: {size: 'of ${{parent.name}}'}
+    search_space: {rate: {type: choice, values: [1]}}
+    sampling_algorithm: random
+    objective: {goal: minimize, primary_metric: '${{parent.inputs.metric}}'}
+    limits: {max_total_trials: '${{parent.inputs.n}}'}
+    trial: part.yml
+"""
+    part = "command: x ${{inputs.rate}} ${{inputs.size}}\nenvironment: azureml:e:1\ninputs: {rate: {type: number}, size: {type: string}}\n"
+    write(tmp_path, part, "part.yml")
+    write(tmp_path, text, "job.yml")
+    assert load(tmp_path, path=Path("job.yml")).job is not None
+    write(tmp_path, text.replace("max_total_trials: '${{parent.inputs.n}}'", ""), "job.yml")
+    assert "the key `max_total_trials` of `jobs.tune.limits` is missing" in complaint(tmp_path, path=Path("job.yml"))
+
+
 @pytest.mark.parametrize(
     ("job", "given", "fault"),
     [

@@ -390,6 +390,8 @@ def _check_bindings(scope: _Scope, name: str, tree: MapNode) -> tuple[str, ...]:
 def _problem(scope: _Scope, name: str, inner: str, needs: dict[str, None]) -> tuple[str, str] | None:
     """Return what is wrong with ``parent.INNER``, and the remedy; None if it is right."""
     parts = inner.split(".")
+    if parts == ["name"]:
+        return None
     if parts[0] in ("inputs", "outputs") and len(parts) >= 2:
         declared = tuple(scope.document.get(parts[0]) or ())
         if parts[1] in declared:
@@ -415,7 +417,8 @@ def _problem(scope: _Scope, name: str, inner: str, needs: dict[str, None]) -> tu
         remedy = f"did you mean `{near}`?" if near else f"declare it under the outputs of `{other}`"
         return f"the output `{shown(output)}` of `{other}`, which is not declared", remedy
     known_forms = (
-        "known are `${{parent.inputs.NAME}}`, `${{parent.outputs.NAME}}` and `${{parent.jobs.NODE.outputs.NAME}}`"
+        "known are `${{parent.name}}`, `${{parent.inputs.NAME}}`, `${{parent.outputs.NAME}}` and "
+        "`${{parent.jobs.NODE.outputs.NAME}}`"
     )
     return f"`${{{{parent.{shown(inner)}}}}}`", known_forms
 

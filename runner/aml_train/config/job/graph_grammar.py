@@ -360,7 +360,8 @@ def _without_references(
             kept[key] = Entry(mark=entry.mark, node=rest)
         else:
             kept[key] = entry
-    return MapNode(mark=node.mark, entries=kept), references
+    apart = frozenset(key for key in node.entries if key not in kept)
+    return MapNode(mark=node.mark, entries=kept, apart=apart), references
 
 
 def _put(document: dict[str, Any], keys: tuple[str, ...], value: str) -> None:

@@ -72,10 +72,11 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class MapNode:
-    """A mapping with text keys, in the order of the file."""
+    """A mapping with text keys, in the order of the file; *apart* are further keys, whose values are checked elsewhere."""
 
     mark: Mark
     entries: Mapping[str, Entry]
+    apart: frozenset[str] = frozenset()
 
 
 Node = ScalarNode | ListNode | MapNode

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from aml_train.config.yaml.nodes import Faults, ListNode, MapNode, Mark, Node, ScalarNode, is_null, join, plain
@@ -138,7 +138,7 @@ class Record:
                 self.unknown(key, full, entry.mark, faults)
         of = f" of `{name}`" if name else ""
         for key, spec in self.keys.items():
-            if spec.required and key not in node.entries:
+            if spec.required and key not in node.entries and key not in node.apart:
                 faults.add(node.mark, f"the key `{key}`{of} is missing", remedy=f"give it {spec.shape.noun}")
         if self.one_of:
             given = [key for key in self.one_of if key in node.entries]
@@ -259,10 +259,8 @@ class Either:
 
 def _at(node: Node, mark: Mark) -> Node:
     """Give a block the place of its key, for faults; a scalar keeps its own."""
-    if isinstance(node, MapNode):
-        return MapNode(mark=mark, entries=node.entries)
-    if isinstance(node, ListNode):
-        return ListNode(mark=mark, items=node.items)
+    if isinstance(node, MapNode | ListNode):
+        return replace(node, mark=mark)
     if node.kind == "null" and not node.text:
         return ScalarNode(mark=mark, text="", kind="null", value=None)
     return node
