@@ -10,13 +10,13 @@ from __future__ import annotations
 import datetime
 import hashlib
 import itertools
-import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol, get_args
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol
 
-from aml_train.core.events import RuleVerdict
+import msgspec
+
 from aml_train.core.git import Origin
 from aml_train.core.tags import KEY_LENGTH, Tag
 from aml_train.gate.decide import Decision
@@ -40,7 +40,7 @@ class BranchVerdict:
         gate: ``none`` where it has no rules, ``skipped`` where all were skipped: both let the run pass as well.
         at: the time, ISO 8601 in UTC.
         commit, repository, configuration: as in :class:`aml_train.core.git.Origin`.
-        rules: the rules of the gate, in the order of the configuration, as far as a tag has room.
+        rules: the rules of the gate as RuleVerdict, in the order of the configuration, as far as a tag has room.
         against: the job of the baseline that limits came from; empty for none.
     """
 
@@ -49,7 +49,7 @@ class BranchVerdict:
     commit: str
     repository: str
     configuration: str
-    rules: tuple[RuleVerdict, ...] = ()
+    rules: tuple[Any, ...] = ()
     against: str = ""
 
 
@@ -132,14 +132,9 @@ def branch_of(origin: Origin | None) -> str | None:
 def read_verdict(tags: Mapping[str, str], branch: str) -> BranchVerdict | None:
     """Return *branch*'s verdict from a job's *tags*; None if there is no valid one."""
     try:
-        found = json.loads(tags.get(verdict_tag(branch), ""))
-        gate = found["gate"]
-        if gate not in get_args(GateWord):
-            return None
-        texts = {name: str(found[name]) for name in ("at", "commit", "repository", "configuration")}
-        rules = recorded_rules(found.get("rules", ()))
-        return BranchVerdict(gate=gate, rules=tuple(rules), against=str(found.get("against", "")), **texts)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
+        found = msgspec.json.decode(tags.get(verdict_tag(branch), ""), type=BranchVerdict)
+        return replace(found, rules=tuple(recorded_rules(list(found.rules))))
+    except (ValueError, RecursionError):
         # Tags can be changed by hand: what is no verdict of ours is none.
         return None
 
@@ -176,9 +171,7 @@ def record_verdict(
         members = {
             "gate": word,
             "at": now.astimezone(datetime.UTC).isoformat(timespec="milliseconds"),
-            "commit": origin.commit if origin is not None else "",
-            "repository": origin.repository if origin is not None else "",
-            "configuration": origin.configuration if origin is not None else "",
+            **{name: getattr(origin, name, "") for name in ("commit", "repository", "configuration")},
             "against": against,
         }
         name = verdict_tag(branch or "")

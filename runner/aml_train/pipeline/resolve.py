@@ -200,9 +200,8 @@ def resolve(config: Config, here: Surroundings) -> Resolved:
     """
     own, path, code, code_digest = here.own, config.job.code, None, None
     images: dict[str, ResolvedImage] = {}
-    configured = {one.name: (one.image, one.tests) for one in config.images}
-    if config.image is not None:
-        configured = {"": (config.image, config.tests), **configured}
+    configured = {"": (config.image, config.tests)} if config.image is not None else {}
+    configured |= {one.name: (one.image, one.tests) for one in config.images}
     together = Combined()
     for name, (image, tests) in configured.items():
         with together.part():
