@@ -29,7 +29,7 @@ _KEPT: Final = 65_536
 """Characters of a line that are kept: pip lists all versions of a package on one."""
 _OUR_FILE: Final = re.compile(r"/tmp/aml-train/(?:requirements/)?([\w./-]+?)(?:-large)?\.txt(?: \(line \d+\))?")  # noqa: S108
 """A requirements file in the build, whose lines are in another order than the project's."""
-_PROCESS: Final = re.compile(r'process ".{100,}" did not complete')
+_PROCESS: Final = re.compile(r'process ".{100,}" did not complete successfully|executor failed running \[.{100,}\]')
 _OPTIONS: Final = re.compile(r"(?:--\w+=\S+ +)+")
 _OUR_STEPS: Final = {
     " -m pip install --no-warn-script-location ": "packages",
@@ -78,7 +78,7 @@ class PlainProgress:
             yield from _shown(line if more else line.rstrip(), self._origin, more=more)
             return
         text = _OUR_FILE.sub(r"\1.txt", _COLOUR.sub("", line if more else line.rstrip()))
-        text = _PROCESS.sub("the step did not complete", text)
+        text = _PROCESS.sub("the step failed", text)
         if not text or text.startswith(" > ["):  # the instruction again
             return
         self._all.append(text[:_WIDEST])

@@ -96,9 +96,13 @@ def test_a_requirement_that_pip_cannot_install_is_named_with_its_line(lines: lis
 def test_a_failed_step_of_ours_is_told_in_words_and_never_as_its_instruction() -> None:
     progress, _, _ = fed("ERROR: Could not install packages due to an OSError: HTTPSConnectionPool")
     shell = "/bin/sh -c " + "x" * 500
-    ending = [f'#7 ERROR: process "{shell}" did not complete successfully: exit code: 1', f" > {STEP[3:]}:"]
+    ending = [
+        f'#7 ERROR: process "{shell}" did not complete successfully: exit code: 1',
+        f"executor failed running [{shell}]: exit code: 1",
+        f" > {STEP[3:]}:",
+    ]
     said = [event.text for line in ending for event in progress.feed(line) if isinstance(event, LogLine)]
-    assert said == ["#7 ERROR: the step did not complete successfully: exit code: 1"]
+    assert said == ["#7 ERROR: the step failed: exit code: 1", "the step failed: exit code: 1"]
     assert progress.error(1).message == (
         "the image's step 'packages of the requirements' failed:\n  ERROR: Could not install packages due to an OSError: HTTPSConnectionPool"
     )
