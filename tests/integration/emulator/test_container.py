@@ -24,7 +24,7 @@ from aml_train.core.errors import ServiceError
 from aml_train.core.events import Event, Notice
 from aml_train.local import lifecycle
 from aml_train.local import lifecycle as emulator
-from aml_train.local.admin import emulator_info, read_problems
+from aml_train.local.admin import emulator_info, read_problems, request_admin
 from aml_train.local.environment import client_environment
 from aml_train.local.settings import INSIDE_REGISTRY_PORT, EmulatorInfo, EmulatorSettings
 from scripts.bootstrap.sources import SOURCE_LABEL, emulator_reference, emulator_source, project_version
@@ -326,6 +326,8 @@ def test_containers_reach_azures_services_alone(
     variables = client_environment(info, os.environ, cache=tmp_path)
     beside = f"{address_on(other, settings.network)}:7380"
     with emulator_client.signed_in(variables) as session:
-        seen = reached(session, dataclasses.asdict(info), registry_port=INSIDE_REGISTRY_PORT, other=beside)
+        described = request_admin(settings, "info")
+        assert described is not None
+        seen = reached(session, described[1], registry_port=INSIDE_REGISTRY_PORT, other=beside)
     assert seen == WANTED
     assert emulator_info(settings) == info
