@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from aml_train.core.errors import DamagedError, ImageError, ServiceError
 from aml_train.core.references import ImageRef
 from aml_train.core.tags import Tag
-from aml_train.image.records import load_record
+from aml_train.image.records import load_record, places_of
 from aml_train.image.spec import TestRecord
 from aml_train.jobs.inputs import data_of, shown_data
 from aml_train.jobs.states import JobStatus
@@ -210,11 +210,16 @@ class Tracer:
         key = tags.get(Tag.TESTED, "")
         if not key or " " in key:
             return LineageStep(kind="tests", name=key or "none", state="recorded")
-        record = tests_in(registry, reference.repository, digest, key)
+        # A proposal tests a released image again if its tests differ; it cannot write into the repository of the image.
+        records = [tests_in(registry, place, digest, key) for place in places_of(reference.repository)]
+        record = next((one for one in records if not isinstance(one, str)), records[0])
         if isinstance(record, str):
             return _broken("tests", key, record)
         counts = "they passed" if record.passed is None else f"{record.passed} passed, {record.skipped or 0} skipped"
-        return LineageStep(kind="tests", name=record.command, state="verified", detail=f"{counts}, {record.at}")
+        detail = f"{counts}, {record.at}"
+        if record is records[0]:
+            return LineageStep(kind="tests", name=record.command, state="verified", detail=detail)
+        return LineageStep(kind="tests", name=record.command, state="recorded", detail=f"by a proposal: {detail}")
 
     def _commit(self, tags: Mapping[str, str]) -> Iterator[LineageStep]:
         commit = tags.get(Tag.COMMIT)

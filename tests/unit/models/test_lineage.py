@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from aml_train.core.errors import ImageError
+from aml_train.core.trust import PROPOSALS_SUFFIX
 from aml_train.image.records import RECORD_TYPE, record_tag, store_record
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.referrers import store_document
@@ -107,6 +108,17 @@ def test_an_intact_lineage() -> None:
         "   ├─ ✓ data        train = images:4  (the data asset is registered)",
         "   └─ · data        where = azureml://datastores/d/paths/p  (no version of a data asset)",
     ]
+
+
+def test_tests_that_a_proposal_ran_in_a_released_image_are_recorded_and_not_broken() -> None:
+    world = World()
+    _forget_record(world)
+    with world.open(HOST) as registry:
+        store_record(registry, f"digits{PROPOSALS_SUFFIX}", world.record)
+    lineage = world.trace()
+    (tests,) = (step for step in lineage.walk() if step.kind == "tests")
+    assert (tests.state, tests.detail) == ("recorded", "by a proposal: 3 passed, 1 skipped, 2026-11-21")
+    assert lineage.broken == ()
 
 
 def _tag(name: str, value: str) -> Callable[[World], None]:
