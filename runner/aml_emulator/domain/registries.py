@@ -50,13 +50,13 @@ class Registry:
 
     @property
     def address(self) -> str:
-        """The beginning of its assets' ids, in small letters.
+        """The beginning of its assets' ids, with its name as it was created.
 
         See azure-sdk-for-python, sdk/ml/azure-ai-ml/tests/environment/e2etests,
-        test_registry_environment_create_conda_and_get: the ids in the registry ``testFeed`` begin with
-        ``azureml://registries/testfeed``.
+        test_registry_environment_create_conda_and_get: ids in the registry ``testFeed`` begin with
+        ``azureml://registries/testFeed``.
         """
-        return f"azureml://registries/{self.name.lower()}"
+        return f"azureml://registries/{self.name}"
 
     @property
     def curated(self) -> bool:

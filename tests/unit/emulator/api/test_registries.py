@@ -37,7 +37,9 @@ def test_a_shared_asset_outlives_the_jobs_and_assets_of_the_workspace(emulator: 
     assert shared(emulator, "POST", "import", body).status == 202
     assert shared(emulator, "POST", "import", body).status == 409
     emulator.store.assets.delete("models", "mine")
-    shown = shared(emulator, "GET", "models/theirs/versions/1").json["properties"]
+    answer = shared(emulator, "GET", "models/theirs/versions/1").json
+    assert answer["id"] == "azureml://registries/Shared/models/theirs/versions/1"
+    shown = answer["properties"]
     assert shown["modelUri"].endswith("ExperimentRun/dcid.job-1/m")
 
 
