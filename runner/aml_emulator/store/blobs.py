@@ -20,14 +20,7 @@ import requests
 from azure.core import MatchConditions
 from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
 from azure.core.pipeline.transport import RequestsTransport
-from azure.storage.blob import (
-    BlobServiceClient,
-    ContentSettings,
-    ResourceTypes,
-    generate_account_sas,
-    generate_blob_sas,
-    generate_container_sas,
-)
+from azure.storage.blob import BlobServiceClient, ContentSettings, generate_blob_sas, generate_container_sas
 from requests.adapters import HTTPAdapter
 
 APPEND_BLOCK_BYTES = 4 * 1024 * 1024
@@ -246,17 +239,6 @@ class Blobs:
             **self._validity(hours),
         )
         return f"{self.url(container)}?{query}"
-
-    def account_sas(self, *, hours: float) -> str:
-        """Return the signature for all containers and blobs that clients of a datastore get."""
-        token = generate_account_sas(
-            account_name=self.account,
-            account_key=self._key,
-            resource_types=ResourceTypes(container=True, object=True),
-            permission="rwdlcu",
-            **self._validity(hours),
-        )
-        return f"?{token}"
 
     def url(self, container: str, name: str = "") -> str:
         """Return the address of a container or blob without a credential."""

@@ -48,7 +48,6 @@ def assets(given: dict[str, str]) -> dict[str, Any]:
         "validated": validated.passed,
         "described": ml.components.create_or_update(component).description,
         "missing": missing,
-        "credentials": ml.datastores.get_default(include_secrets=True).credentials.type,
     }
 
 

@@ -13,5 +13,4 @@ def test_assets_are_registered_validated_and_archived(instant: Emulator) -> None
         "validated": True,
         "described": "says it",
         "missing": ["ModelNotFound"],
-        "credentials": "sas",
     }

@@ -20,7 +20,7 @@ from aml_emulator.domain.datastores import (
     register_datastore,
 )
 from aml_emulator.domain.errors import InvalidError
-from aml_emulator.schema import FLAG, OBJECT, TEXT, WORD, WORDS, Fields, Whole
+from aml_emulator.schema import OBJECT, TEXT, WORD, WORDS, Fields
 from aml_emulator.store.datastores import Datastore
 
 MAX_PAGE: Final = 30
@@ -95,11 +95,6 @@ class Datastores(Answers):
         kind = credentials_of(datastore)
         if kind not in DATASTORE_SECRETS:
             raise InvalidError(f"No secrets for credentials of type {kind}.")
-        wanted = call.json(Fields({"expirableSecret": FLAG, "expireAfterHours": Whole(low=0, high=8784)}))
-        if wanted.get("expirableSecret") and datastore.secret.get("key") == self._context.identity.storage_key:
-            # Recorded in March 2026: dataset/e2etests, test_create_uri_folder.
-            hours = wanted.get("expireAfterHours") or 1
-            return {"secretsType": "Sas", "sasToken": self._context.blobs.account_sas(hours=hours)}
         return {**datastore.secret, "secretsType": kind}
 
     def _view(self, datastore: Datastore) -> dict[str, Any]:

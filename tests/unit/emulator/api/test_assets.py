@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import parse_qs
 
 import pytest
 
-from tests.unit.emulator.parts import IDENTITY, WS, Service
+from tests.unit.emulator.parts import WS, Service
 
 MODEL = {"modelUri": "azureml://datastores/workspaceblobstore/paths/m", "modelType": "custom_model"}
 
@@ -93,12 +92,3 @@ def test_data_that_there_are_not_are_named_in_the_services_words(service: Servic
     answer = service.call("GET", f"{WS}/data/rows/versions/7")
     assert answer.status == 404
     assert answer.json["error"]["message"] == "Data version rows:7 (dataContainerName:version) not found."
-
-
-def test_a_secret_that_expires_is_a_signature(service: Service) -> None:
-    url = f"{WS}/datastores/workspaceblobstore/listSecrets"
-    assert service.call("POST", url).json == {"secretsType": "AccountKey", "key": IDENTITY.storage_key}
-    given = service.call("POST", url, {"expirableSecret": True, "expireAfterHours": 2}).json
-    signed = parse_qs(given["sasToken"].removeprefix("?"))
-    assert (given["secretsType"], signed["srt"], set(signed["sp"][0])) == ("Sas", ["co"], set("rcuwdl"))
-    assert service.call("POST", url, {"expirableSecret": True, "expireAfterHours": 10**9}).status == 400
