@@ -13,7 +13,7 @@ from aml_train.core.masking import secret_variables
 from aml_train.pipeline.data import with_data
 from aml_train.pipeline.execute import run_prepared
 from aml_train.pipeline.plan_values import render_plan
-from aml_train.pipeline.prepare import prepare_run
+from aml_train.pipeline.prepare import prepare_run, with_packages
 from aml_train.pipeline.resolve import BRANCH_VARIABLE, read_commit
 from aml_train.pipeline.result import RunOptions
 from aml_train.report.gate_junit import gate_junit_listener
@@ -133,7 +133,8 @@ def _validate(invocation: Invocation) -> None:
 
 def _plan(invocation: Invocation) -> None:
     session = invocation.session
-    session.text = render_plan(with_data(_prepare(invocation, read_checkout(invocation.inputs.directory))).plan)
+    prepared = _prepare(invocation, read_checkout(invocation.inputs.directory))
+    session.text = render_plan(with_data(with_packages(prepared)).plan)
     session.record.end("planned", 0, "Nothing was changed.")
     session.channel.text(session.text)
 

@@ -23,8 +23,9 @@ from aml_train.core.masking import MASK, without_tokens
 from aml_train.core.streams import lasting_output, unmasked
 from aml_train.pipeline.data import with_data
 from aml_train.pipeline.execute import json_listener, run_prepared
+from aml_train.pipeline.plan import Plan
 from aml_train.pipeline.plan_values import plan_facts, render_plan
-from aml_train.pipeline.prepare import PreparedRun, prepare_run
+from aml_train.pipeline.prepare import PreparedRun, prepare_run, with_packages
 from aml_train.pipeline.run_files import own_output
 from aml_train.pipeline.target import Host
 from aml_train.pipeline.target import open_workspace as target_workspace
@@ -122,13 +123,14 @@ class OutputOptions:
         sys.exit(ended.exit_code)
 
 
-def print_plan(prepared: PreparedRun, *, as_json: bool) -> None:
-    """Print what a run would do, as text or as JSON."""
-    plan = with_data(prepared).plan
+def print_plan(prepared: PreparedRun, *, as_json: bool) -> Plan:
+    """Print what a run would do, as text or as JSON; return it."""
+    plan = with_data(with_packages(prepared)).plan
     if as_json:
         print_result(plan_facts(plan))
     else:
         click.echo(render_plan(plan))
+    return plan
 
 
 def result_listener(output: TextIO) -> Listener:

@@ -19,6 +19,7 @@ from aml_train.cli.options import (
 )
 from aml_train.cli.output import json_option
 from aml_train.cli.project import ProjectOptions, project_options
+from aml_train.core.errors import InvalidError
 from aml_train.pipeline.prepare import prepare_run
 from aml_train.pipeline.result import Group, RunOptions
 from aml_train.pipeline.run_files import own_output
@@ -26,13 +27,25 @@ from aml_train.pipeline.run_files import own_output
 
 @click.command()
 @project_options
+@click.option(
+    "--lock",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the versions that pip would install to FILE, for `image.pip.constraints`.",
+)
 @json_option()
-def plan(project: ProjectOptions, *, as_json: bool) -> None:
+def plan(project: ProjectOptions, *, lock: Path | None, as_json: bool) -> None:
     """Show what a run would do, without changing anything.
 
     Prints the target, the Dockerfile as it will be built, the job as it will be submitted, the gate and the model.
     """
-    print_plan(prepare_run(project.load(), this_host(), own=own_output()), as_json=as_json)
+    shown = print_plan(prepare_run(project.load(), this_host(), own=own_output()), as_json=as_json)
+    if lock is not None:
+        packages = shown.images[0].packages if shown.images else {}
+        if not packages:
+            raise InvalidError(f"there are no versions to write into {lock}", hint="The notes of the plan say why.")
+        lines = [f"{name}=={version}" for name, version in sorted(packages.items())]
+        lock.write_text("\n".join([f"# What pip would install into {shown.images[0].spec.base.pinned}", *lines, ""]))
 
 
 @click.command()

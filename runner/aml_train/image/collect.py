@@ -26,7 +26,7 @@ from aml_train.image.inputs import (
     BaseImage,
     ImageInputs,
     OwnDockerfile,
-    protect_script,
+    build_script,
 )
 from aml_train.image.project_files import (
     conda_file,
@@ -93,7 +93,7 @@ def collect_inputs(
     together.raise_if_any()
     base = resolve_base(config.base, platform)
     if config.protect.packages:
-        files[PROTECT] = protect_script()
+        files[PROTECT] = build_script(PROTECT)
     os_name = drivers = None
     if config.ofed is not None and config.ofed.source == "auto":
         if bases is None:

@@ -16,6 +16,8 @@ LARGE_PINS: Final = "requirements-large.txt"
 CONSTRAINTS: Final = "constraints.txt"
 ENVIRONMENT: Final = "environment.yml"
 PROTECT: Final = "protect.py"
+SOLVE: Final = "solve.py"
+SOLVED: Final = "aml-train-solved.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +104,6 @@ class ImageInputs:
         }
 
 
-def protect_script() -> bytes:
-    """Return the script that compares an image with its base."""
-    return resources.files("aml_train.image.dockerfile.in_build").joinpath(PROTECT).read_bytes()
+def build_script(name: str) -> bytes:
+    """Return a script that runs in a build: :data:`PROTECT` or :data:`SOLVE`."""
+    return resources.files("aml_train.image.dockerfile.in_build").joinpath(name).read_bytes()

@@ -24,7 +24,7 @@ from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
 from aml_train.core.trust import PROPOSALS_SUFFIX, PROTECTED, Trust
 from aml_train.image.dockerfile.ofed import plan_ofed
-from aml_train.image.dockerfile.render import render_dockerfile
+from aml_train.image.dockerfile.render import render_dockerfile, render_solve
 from aml_train.image.inputs import BaseImage, ImageInputs
 
 FORMAT: Final = 1
@@ -93,6 +93,7 @@ class ImageSpec:
         is_proposed: the commit is only proposed, so only secrets of ``--set`` are read; not covered by the address.
         build_args, target: of a Dockerfile of the user's own.
         named: every image of a Dockerfile of the user's own, as it is pinned.
+        solve: a Dockerfile that asks the base's pip what it would install; empty if it cannot be asked. Not covered by the address.
         protect: the packages that the build of a user's Dockerfile must leave as in the base; None if the
             rendered text sees to it.
         provenance: whether a build states what went into it; not covered by the address.
@@ -116,6 +117,7 @@ class ImageSpec:
     build_args: Mapping[str, str] = field(default_factory=dict)
     target: str | None = None
     named: tuple[str, ...] = ()
+    solve: str = ""
     protect: ProtectConfig | None = None
     provenance: bool = True
     trust: Trust = PROTECTED
@@ -214,6 +216,7 @@ def plan_image(config: ImageConfig, base: BaseImage, inputs: ImageInputs | None,
     covered = {"format": FORMAT, "base": base.identity, "files": inputs.digests(), "platform": platform}
     build_args: Mapping[str, str] = {}
     target = None
+    solve = ""
     if config.dockerfile is not None:
         if inputs.own is None:
             raise ValueError("a Dockerfile of the user's own must have been read")
@@ -227,6 +230,7 @@ def plan_image(config: ImageConfig, base: BaseImage, inputs: ImageInputs | None,
     else:
         ofed = None if config.ofed is None else plan_ofed(config.ofed, inputs.os, platform, inputs.drivers)
         dockerfile = render_dockerfile(config, base=base.pinned, inputs=inputs, ofed=ofed)
+        solve = render_solve(config, base=base.pinned, inputs=inputs)
     return ImageSpec(
         base=base,
         platform=platform,
@@ -239,6 +243,7 @@ def plan_image(config: ImageConfig, base: BaseImage, inputs: ImageInputs | None,
         build_args=build_args,
         target=target,
         named=inputs.own.pinned if inputs.own is not None else (),
+        solve=solve,
         protect=config.protect if config.dockerfile is not None else None,
         checks=checks,
         provenance=config.provenance,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aml_train.config.job.model import JobNode, mapping_at
@@ -37,11 +37,15 @@ _NAMED = 5
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedImage:
-    """An image that is built, what is tested in it, and the nodes of a pipeline that run in it."""
+    """An image that is built, what is tested in it, and the nodes of a pipeline that run in it.
+
+    *packages* are those that pip would install: name → version; none if it was not asked.
+    """
 
     spec: ImageSpec
     tests: TestSpec | None
     nodes: tuple[JobNode, ...] = ()
+    packages: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

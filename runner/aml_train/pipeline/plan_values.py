@@ -9,8 +9,8 @@ from typing import Any
 
 from aml_train.config.job.model import mapping_at
 from aml_train.core.text import readable_yaml
-from aml_train.image.spec import ImageSpec, TestSpec
-from aml_train.pipeline.plan import Plan
+from aml_train.image.spec import TestSpec
+from aml_train.pipeline.plan import Plan, PlannedImage
 from aml_train.pipeline.plan_graph import graph_nodes
 
 
@@ -24,11 +24,11 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
         "commit": None if plan.commit is None else str(plan.commit),
         "project": None if plan.project is None else {"name": str(plan.project), "source": plan.project.source},
         "trust": {"protected": plan.trust.protected, "group": plan.trust.group},
-        "image": None if plan.image is None else _image(plan, plan.image),
+        "image": _image(plan, plan.images[0]) if plan.images else None,
         "tests": _tests(plan.tests),
         "images": {
             one.spec.name: {
-                **_image(plan, one.spec),
+                **_image(plan, one),
                 "tests": _tests(one.tests),
                 "nodes": [node.name for node in one.nodes],
             }
@@ -71,14 +71,16 @@ def _known(value: Any) -> Any:
             return str(value)
 
 
-def _image(plan: Plan, spec: ImageSpec) -> dict[str, Any]:
+def _image(plan: Plan, image: PlannedImage) -> dict[str, Any]:
     """Return an image that is built."""
+    spec = image.spec
     return {
         "reference": f"{plan.names.registry_for_jobs}/{spec.repository}:{spec.address_tag}",
         "platform": spec.platform,
         "base": spec.base.reference.familiar,
         "base_identity": str(spec.base.identity),
         "dockerfile": spec.dockerfile,
+        "packages": dict(image.packages),
     }
 
 

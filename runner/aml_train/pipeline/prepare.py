@@ -18,6 +18,7 @@ from aml_train.core.file_selection import FileId
 from aml_train.core.git import Checkout
 from aml_train.core.trust import Trust
 from aml_train.image.base import BaseImages, docker_registries
+from aml_train.image.solve import solve
 from aml_train.image.spec import plan_image
 from aml_train.jobs.code import unfetched
 from aml_train.pipeline.plan import Plan, make_plan
@@ -105,6 +106,32 @@ def prepare_run(
     plan = make_plan(config, resolved, names, run_url=environ.get(RUN_URL_VARIABLE) or None)
     plan = dataclasses.replace(plan, notices=(*plan.notices, *remarks))
     return PreparedRun(plan=plan, host=host)
+
+
+def with_packages(prepared: PreparedRun) -> PreparedRun:
+    """Return the plan with the packages that the base's pip would install, if the engine has the base: nothing is pulled.
+
+    Secrets are read for the protected branch; a proposal's are those that ``--set`` names.
+
+    Raises:
+        ImageError: they do not fit together.
+    """
+    plan = prepared.plan
+    images, remarks = [], list(plan.notices)
+    for one in plan.images:
+        spec, base = one.spec, one.spec.base
+        if spec.solve and base.image_id is None:
+            name = base.reference.familiar
+            remarks.append(f"The packages were not resolved: the engine does not have {name}. A run resolves them.")
+            images.append(one)
+            continue
+        cli = prepared.host.place(plan.config.builder).cli
+        spec = spec if plan.trust.protected else dataclasses.replace(spec, is_proposed=True)
+        solution = solve(spec, cli=cli, listener=lambda _event: None)
+        images.append(dataclasses.replace(one, packages=solution.versions))
+        remarks += solution.remarks
+    plan = dataclasses.replace(plan, images=tuple(images), notices=tuple(dict.fromkeys(remarks)))
+    return dataclasses.replace(prepared, plan=plan)
 
 
 def plan_image_only(

@@ -7,8 +7,11 @@ import contextlib
 import datetime
 import hashlib
 import io
+import json
+import os
 import secrets
 import subprocess
+import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -88,7 +91,9 @@ def index(gateway: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[In
         wheel(*one)
         for one in (
             ("our-package", "1.0", ("helper",)), ("helper", "1.0"), ("helper", "2.0"), ("torch", "2.2.0"),
-            ("needs-torch", "1.0", ("torch>=2.2",)),
+            ("needs-torch", "1.0", ("torch>=2.2",)), ("azureml-mlflow", "1.62.0", ("helper",)),
+            ("azureml-defaults", "1.62.0", ("azureml-dataset-runtime",)),
+            ("azureml-dataset-runtime", "1.62.0", ("helper>=2",)),
         )
     )  # fmt: skip
     with serve(tmp_path_factory.mktemp("index"), gateway, files, login=f"build:{TOKEN}") as found:
@@ -412,6 +417,47 @@ def test_an_error_has_no_token(
         build(make(ubuntu, **private(index, tmp_path, "no-such-package")))
     assert TOKEN not in str(caught.value)
     assert TOKEN not in "".join(to_json(event) for event in recorder.events)
+
+
+def test_packages_that_do_not_fit_end_a_plan(ubuntu: str, index: Index, gateway: str, tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_bytes(index.authority)
+    (tmp_path / "job.yml").write_text("command: python -V\nenvironment: azureml:e:1\ncompute: c\n")
+    (tmp_path / "aml-train.yml").write_text(
+        f"job: job.yml\nimage:\n  base: {ubuntu}\n  ca-certificates: [ca.pem]\n  pip:\n"
+        f"    index-url: {index.url.replace('https://', 'https://build:${feed}@')}/simple\n"
+    )
+
+    lock = tmp_path / "lock.txt"
+
+    def plan(*settings: str) -> subprocess.CompletedProcess[str]:
+        words = [word for one in ("image.secrets.feed.env=FEED_TOKEN", *settings) for word in ("--set", one)]
+        return subprocess.run(
+            [sys.executable, "-m", "aml_train", "plan", "-C", str(tmp_path), "--json", f"--lock={lock}", *words],
+            env={**os.environ, "FEED_TOKEN": TOKEN},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    refused = plan("image.azureml-defaults=1.62.0")
+    assert refused.returncode == 3
+    assert f"aml-train.yml:3: the packages for {ubuntu} (Python 3.11) do not fit together:" in refused.stderr
+    assert "azureml-dataset-runtime 1.62.0 depends on helper>=2" in refused.stderr
+    assert "helper==1.0 is a constraint of the base's /etc/pip/constraint.txt" in refused.stderr
+    assert "`azureml-mlflow:` in place of `azureml-defaults:`" in refused.stderr
+    assert TOKEN not in refused.stderr + refused.stdout
+
+    other = plan("image.azureml-mlflow=1.62.0")
+    assert json.loads(other.stdout)["image"]["packages"] == {"azureml-mlflow": "1.62.0", "helper": "1.0"}
+    assert lock.read_text().splitlines()[1:] == ["azureml-mlflow==1.62.0", "helper==1.0"]
+    for word in ("none", "torch-only"):
+        free = plan("image.azureml-defaults=1.62.0", f"image.constraints={word}")
+        assert json.loads(free.stdout)["image"]["packages"]["helper"] == "2.0"
+    away = plan("image.azureml-defaults=1.62.0", f"image.pip.index-url=https://{gateway}:9/simple")
+    assert (away.returncode, "there are no versions to write" in away.stderr) == (2, True)
+    assert "The packages were not resolved before the build: an index did not answer" in "".join(
+        json.loads(away.stdout)["notes"]
+    )
 
 
 @pytest.mark.full

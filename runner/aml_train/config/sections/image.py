@@ -139,7 +139,7 @@ class ImageConfig:
 
     base: ImageRef | None = key(
         REFERENCE,
-        "Image to build from, with tag or digest; for GPUs such as `nvcr.io/nvidia/pytorch:24.10-py3`.",
+        "Image to build from, with tag or digest; for GPUs such as `nvcr.io/nvidia/pytorch:26.03-py3`.",
         default=None,
     )
     pull: PullPolicy = key(
@@ -156,6 +156,13 @@ class ImageConfig:
         PIP,
         "Python packages: the path of a requirements file, a list of requirements, or a mapping.",
         default=PipConfig(),
+        rendered=True,
+    )
+    constraints: Literal["base", "torch-only", "none"] = key(
+        Choice(words=("base", "torch-only", "none")),
+        "Which of the constraints that the base sets for pip (`PIP_CONSTRAINT`) hold: all, by default; those of torch and what is "
+        "built for it; or none.",
+        default="base",
         rendered=True,
     )
     conda: CondaConfig | None = key(

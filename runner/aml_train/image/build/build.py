@@ -31,7 +31,7 @@ from aml_train.core.temporary import temporary_folder
 from aml_train.core.text import LinePieces
 from aml_train.image.build.progress import PlainProgress
 from aml_train.image.dockerfile.render import render_protect
-from aml_train.image.inputs import PROTECT, BaseImage, protect_script
+from aml_train.image.inputs import PROTECT, BaseImage, build_script
 from aml_train.image.registry.auth import RegistryAuth
 from aml_train.image.spec import ImageSpec
 
@@ -102,7 +102,7 @@ def comparison(spec: ImageSpec, image: str) -> ImageSpec | None:
         return None
     step = render_protect(spec.protect, "base")
     dockerfile = f"FROM {spec.base.pinned} AS base\n\nFROM {image}\n\nUSER root\n\n{step}\n"
-    return spec.with_dockerfile(dockerfile, {PROTECT: protect_script()})
+    return spec.with_dockerfile(dockerfile, {PROTECT: build_script(PROTECT)})
 
 
 def check_secrets(secrets: Mapping[str, SecretConfig], environ: Mapping[str, str], *, proposed: bool) -> None:

@@ -22,6 +22,7 @@ from aml_train.image.context import ImageContext
 from aml_train.image.push import push_image, read_back
 from aml_train.image.readiness.facts import Facts
 from aml_train.image.registry.manifest import Manifest
+from aml_train.image.solve import solve
 from aml_train.image.spec import ImageSpec
 from aml_train.image.verify import verify_image
 
@@ -43,9 +44,11 @@ class EngineBuilder:
             found=ctx.registry.head_manifest(ctx.repository, CACHE_TAG) is not None,
             logins=ctx.location.logins(ctx.spec.base.reference.registry),
         )
+        cli = self._find_cli()
+        check_packages(ctx, cli, cache)
         image_id = build_image(
             ctx.spec,
-            cli=self._find_cli(),
+            cli=cli,
             engine=ctx.docker,
             tag=f"{candidate.name}:{candidate.tag}",
             listener=ctx.listener,
@@ -83,6 +86,13 @@ def _discard(ctx: ImageContext, name: str) -> None:
         # 404: the build failed before there was an image. 409: a test container of another run uses the same image.
         if error.status_code not in (404, 409):
             ctx.warn(f"The candidate {name} stays on the engine until the next run: {error.explanation}")
+
+
+def check_packages(ctx: ImageContext, cli: BuildCli, cache: Cache, builder: str = "default") -> None:
+    """End the build before it begins if pip finds no versions that fit together."""
+    solution = solve(ctx.spec, cli=lambda: cli, listener=ctx.listener, builder=builder, logins=cache.logins)
+    for remark in solution.remarks:
+        ctx.note(remark)
 
 
 def _push(ctx: ImageContext, candidate: Candidate, image_id: str, token: CancelToken) -> Manifest:
@@ -157,6 +167,7 @@ class BuildxBuilder(EngineBuilder):
         candidate.pushed = True
         spec, cache = ctx.spec, Cache(logins=ctx.location.logins(ctx.spec.base.reference.registry))
         ctx.registry.check_push(ctx.candidates)  # before the build: the builder pushes only at its end
+        check_packages(ctx, cli, cache, self._name)
 
         def run(one: ImageSpec, name: str | None) -> str:
             build, head = (

@@ -14,12 +14,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from aml_train.config.sections.image import CopyConfig, ImageConfig, RunStep
-from aml_train.config.sections.image_packages import SECRET_IN_URL, PipConfig, ProtectConfig
+from aml_train.config.sections.image_packages import SECRET_IN_URL, ProtectConfig
 from aml_train.image.dockerfile.ofed import DISTRO_PACKAGES, DOCA_PACKAGE, OfedPlan
-from aml_train.image.inputs import CONSTRAINTS, ENVIRONMENT, LARGE_PINS, PROTECT, ImageInputs
+from aml_train.image.inputs import CONSTRAINTS, ENVIRONMENT, LARGE_PINS, PROTECT, SOLVE, SOLVED, ImageInputs
 
 _WORK: Final = "/tmp/aml-train"  # noqa: S108 - a path in the image, where the build mounts what must not stay
 _ENVIRONMENT: Final = "/opt/environment"
+_TORCH: Final = "'^(torch|triton|pytorch|nvidia|tensorrt|apex|transformer)'"
+"""For grep: the constraints of a base that keep its torch, and what was built for it."""
+_NO_DEPENDENCIES: Final = "--no-deps"
+SOLVE_ARGUMENT: Final = "AML_TRAIN_SOLVE"
 _CERTIFICATES: Final = "/etc/ssl/certs/ca-certificates.crt"
 _BASE_AUTHORITIES: Final = "/usr/local/share/ca-certificates/aml-train-base"
 _MISSING: Final = (
@@ -90,7 +94,7 @@ def render_dockerfile(
         *([_ofed(ofed, inputs.refreshed)] if ofed is not None else []),
         *([_apt_run(sorted(set(config.apt)), inputs.refreshed)] if config.apt else []),
         *([_take_conda()] if config.conda is not None else []),
-        *_pip(config, inputs),
+        *(_pip_run(config, inputs, *step) for step in _pip_steps(config, inputs)),
     ]
     blocks += changing
     if lines := [f"ENV {name}={env_value(value)}" for name, value in sorted(config.env.items())]:
@@ -249,36 +253,64 @@ def _take_conda() -> str:
     )
 
 
-def _pip(config: ImageConfig, inputs: ImageInputs) -> list[str]:
-    """Return pip's steps: Azure's packages, large requirements, all of them, packages."""
-    steps = []
+def _pip_steps(config: ImageConfig, inputs: ImageInputs) -> list[tuple[list[str], list[str]]]:
+    """Return arguments and mounts of pip's steps: Azure's packages, large requirements, all of them, packages."""
     wanted = {"azureml-mlflow": config.azureml_mlflow, "azureml-defaults": config.azureml_defaults}
     azureml = [name if version == "latest" else f"{name}=={version}" for name, version in wanted.items() if version]
-    if azureml:
-        steps.append(_pip_run(config.pip, inputs, azureml))
+    steps: list[tuple[list[str], list[str]]] = [(azureml, [])] if azureml else []
     if inputs.requirements is not None:
         options = ["--require-hashes"] if config.pip.require_hashes else []
         files = [(inputs.requirements, options)]
         if LARGE_PINS in inputs.files:
-            files.insert(0, (LARGE_PINS, [*options, "--no-deps"]))
+            files.insert(0, (LARGE_PINS, [*options, _NO_DEPENDENCIES]))
         for file, with_options in files:
             source = file.partition("/")[0]
             mounts = [f"--mount=type=bind,source={source},target={_WORK}/{source}"]
-            arguments = [*with_options, f"--requirement={_WORK}/{file}"]
-            steps.append(_pip_run(config.pip, inputs, arguments, mounts))
-    if config.pip.packages:
-        steps.append(_pip_run(config.pip, inputs, list(config.pip.packages)))
-    return steps
+            steps.append(([*with_options, f"--requirement={_WORK}/{file}"], mounts))
+    return [*steps, (list(config.pip.packages), [])] if config.pip.packages else steps
 
 
-def _pip_run(pip: PipConfig, inputs: ImageInputs, arguments: list[str], mounts: list[str] | None = None) -> str:
+def render_solve(config: ImageConfig, *, base: str, inputs: ImageInputs) -> str:
+    """Return a Dockerfile that asks the base's pip what the steps of :func:`render_dockerfile` would install.
+
+    Its result is the file :data:`SOLVED`. The build argument makes the step run each time. Empty if there is nothing to ask: pip has no step, or it
+    is not the base's own that will run.
+    """
+    steps = [(words, mounts) for words, mounts in _pip_steps(config, inputs) if _NO_DEPENDENCIES not in words]
+    if not steps or config.conda is not None or any(name.startswith("python") for name in config.apt):
+        return ""
+    script = f"--mount=type=bind,source={SOLVE},target={_WORK}/{SOLVE}"
+    arguments = [word for words, _ in steps for word in ("--", *words)]
+    mounts = [script, *(mount for _, mounts in steps for mount in mounts)]
+    trust = _certificates(inputs.files)
+    start = "trusting" if trust else "base"
+    return "\n\n".join(
+        [
+            f"FROM {base} AS base",
+            *([f"FROM base AS {start}", trust] if trust else []),
+            f"FROM {start} AS solve",
+            f"USER 0\n\nARG {SOLVE_ARGUMENT}",
+            _pip_run(config, inputs, arguments, mounts, command=f"-B {_WORK}/{SOLVE} /{SOLVED}"),
+            f"FROM scratch\n\nCOPY --from=solve /{SOLVED} /\n",
+        ]
+    )
+
+
+def _pip_run(
+    config: ImageConfig,
+    inputs: ImageInputs,
+    arguments: list[str],
+    mounts: list[str],
+    command: str = "-m pip install --no-warn-script-location",
+) -> str:
     """Return one step of pip.
 
     Pythons of a distribution refuse an installation (PEP 668); inside an image that is ours to change it is wanted, and
     older pips ignore the variable. PIP_CONSTRAINT of the base, as in NGC's images, stays in force with the user's
     constraints: pip adds up what the variable and the option say.
     """
-    mounts = ["--mount=type=cache,target=/root/.cache/pip,sharing=locked", *(mounts or [])]
+    pip = config.pip
+    mounts = ["--mount=type=cache,target=/root/.cache/pip,sharing=locked", *mounts]
     variables = ["PIP_BREAK_SYSTEM_PACKAGES=1", "PIP_ROOT_USER_ACTION=ignore"]
     if CONSTRAINTS in inputs.files:
         mounts.append(f"--mount=type=bind,source={CONSTRAINTS},target={_WORK}/{CONSTRAINTS}")
@@ -294,12 +326,20 @@ def _pip_run(pip: PipConfig, inputs: ImageInputs, arguments: list[str], mounts: 
     mounts += [_secret(name) for name in secrets]
     if pip.netrc is not None:
         mounts.append(f"--mount=type=secret,id={pip.netrc},target=/root/.netrc,required=true")
+    keep, drop = "", ""
+    if config.constraints == "none":
+        variables.append("PIP_CONSTRAINT=")
+    elif config.constraints == "torch-only":
+        keep = f'    kept="$(mktemp)" && {{ grep -ihE {_TORCH} $PIP_CONSTRAINT /dev/null >"$kept" || true; }} && \\\n'
+        variables.append('PIP_CONSTRAINT="$kept"')
+        drop = ' \\\n    && rm "$kept"'
     head = " \\\n    ".join(mounts)
     return (
-        f"RUN {head} \\\n{_since(inputs.refreshed)}    "
+        f"RUN {head} \\\n{_since(inputs.refreshed)}{keep}    "
         + " \\\n    ".join([" ".join(variables[:2]), *variables[2:]])
-        + f" \\\n    {_PYTHON} -m pip install --no-warn-script-location \\\n"
+        + f" \\\n    {_PYTHON} {command} \\\n"
         + words(arguments)
+        + drop
     )
 
 
