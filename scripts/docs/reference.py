@@ -20,6 +20,7 @@ from aml_train.config.document import json_schema
 from aml_train.core import checks, comparison, events, tables
 from aml_train.image.dockerfile.ofed_releases import DOCA, MLNX_OFED, Known
 from scripts.docs.commands import action, command_line
+from scripts.docs.coverage import coverage_page
 from scripts.docs.markdown import docstring, page, paragraph, paragraphs, table
 from scripts.docs.python import python_page
 
@@ -39,6 +40,7 @@ _VALUES: Final = (
 def generated(root: Path) -> dict[Path, str]:
     """Return the text of every generated page, by its path in the repository."""
     return {
+        Path("docs/emulator-coverage.md"): coverage_page(),
         _FOLDER / "action.md": action(root),
         _FOLDER / "command-line.md": command_line(),
         _FOLDER / "drivers.md": drivers_page(),
