@@ -119,9 +119,13 @@ class ModelView:
 
     @property
     def staged(self) -> str | None:
-        """The version's stage in lower case: our tag's, else AzureML's; or None."""
-        stage = self.tags.get(Tag.STAGE) or self.stage
-        return stage.lower() if stage else None
+        """The version's stage in lower case: our tag's, else AzureML's; or None.
+
+        ``Development`` is AzureML's stage of each version for which nobody has set one, as recorded in March 2026
+        (Azure/azure-sdk-assets, ``test_models_get_latest_label``).
+        """
+        stage = (self.tags.get(Tag.STAGE) or self.stage or "").lower()
+        return None if stage in ("", "development") else stage
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,8 @@ import pytest
 from aml_train.config.sections.model import StagePolicy
 from aml_train.core.errors import AmlTrainError, CancelledError, GateFailedError, InvalidError, ServiceError
 from aml_train.core.events import ModelPromoted, Notice, PromotionDecided, RuleVerdict
+from aml_train.core.tags import Tag
+from aml_train.jobs.workspace import ModelView
 from aml_train.models.promotion.change import PromotionRequest
 from tests.support.fake_promotion import KilledError, Place, rules
 
@@ -324,3 +326,19 @@ def test_what_cannot_be_asked(more: dict[str, Any], error: type[AmlTrainError], 
     place.add(0.1)
     with pytest.raises(error, match=reason):
         place.promoter().promote(request(**more))
+
+
+@pytest.mark.parametrize(
+    ("tag", "field", "staged"),
+    [
+        (None, "Development", None),  # Azure's own answer for a version for which nobody has set a stage
+        (None, None, None),
+        (None, "Production", "production"),
+        ("candidate", "Development", "candidate"),
+    ],
+)
+def test_the_stage_that_azureml_gives_each_version_is_none(
+    tag: str | None, field: str | None, staged: str | None
+) -> None:
+    tags = {} if tag is None else {Tag.STAGE: tag}
+    assert ModelView(name="digits", version="1", path="p", stage=field, tags=tags).staged == staged
