@@ -76,7 +76,7 @@ DOCUMENT: Final = Record(
         "unchecked": Key(
             Flag(),
             "Whether nodes of a pipeline that aml-train does not know (`parallel`, `spark`, `automl`, …) are passed on to "
-            "Azure as they are: neither checked, nor tested, nor run by the local AzureML.",
+            "Azure as they are: neither checked nor tested. Of these, the local AzureML runs those of type `parallel`.",
         ),
         "image": Key(IMAGE, "Image that is built, tested, and replaces the job's environment."),
         "tests": Key(TESTS, "Tests that run inside the image before anything is submitted."),
