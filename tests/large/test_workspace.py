@@ -20,8 +20,8 @@ from urllib.parse import quote
 
 import pytest
 
-from aml_train.azure.http import WorkspaceId
 from aml_train.azure.models import AzureCatalogue
+from aml_train.azure.names import WorkspaceId
 from aml_train.azure.sdk_v2 import AzureV2
 from aml_train.azure.sign_in import sign_in_to_azure
 from aml_train.config.sections.targets import ClusterConfig

@@ -72,8 +72,9 @@ def _upload(rest: AzureRest, name: str, snapshot: Snapshot, submission: CancelTo
     body = {"pendingUploadType": "TemporaryBlobReference"}
     answer = _ask(rest, "POST", f"{_asset(name)}/startPendingUpload", "Preparing the upload of the code", body)
     place = answer.at("blobReferenceForConsumption")
-    container, _, signature = place.text("credential.sasUri").partition("?")
-    storage, _ = signed_place(rest, f"{container}?{signature}")
+    signed = place.text("credential.sasUri")
+    storage, _ = signed_place(rest, signed)
+    container, _, signature = signed.partition("?")
     files, stopped, large = snapshot.files, threading.Event(), threading.Semaphore(LARGE_AT_ONCE)
     folder = files.root.name if _PLAIN.fullmatch(files.root.name) else "code"
     submission.add_action(stopped.set)

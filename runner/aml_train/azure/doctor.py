@@ -16,7 +16,7 @@ from aml_train.azure.blob.datastores import DataWorkspace
 from aml_train.azure.blob.storage import AzureBlobs
 from aml_train.azure.clouds import cloud_named
 from aml_train.azure.credentials import Assertion, claims_of
-from aml_train.azure.http import WorkspaceId
+from aml_train.azure.names import WorkspaceId
 from aml_train.azure.sign_in import Fetched, sign_in_to_azure
 from aml_train.azure.target import check_compute, check_workspace, login_server
 from aml_train.azure.workspace import AzureRest

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import requests
 
 from aml_train.azure.clouds import AZURE_PUBLIC, KEYS, Cloud, Service, address_of
-from aml_train.azure.names import WorkspaceId as WorkspaceId
+from aml_train.azure.names import WorkspaceId
 from aml_train.azure.sign_in import SignIn
 from aml_train.core import retry as retries
 from aml_train.core.answers import (

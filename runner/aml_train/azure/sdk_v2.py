@@ -22,8 +22,8 @@ from aml_train.azure.blob.datastores import DataWorkspace
 from aml_train.azure.clouds import AZURE_PUBLIC, Cloud, core_sdk
 from aml_train.azure.code import ensure_code
 from aml_train.azure.data_identity import identify_data
-from aml_train.azure.http import WorkspaceId
 from aml_train.azure.identity import read_identity, read_run_identity
+from aml_train.azure.names import WorkspaceId
 from aml_train.azure.sdk import made, ml_sdk, quiet, refusal, unexpected
 from aml_train.azure.sign_in import SignIn
 from aml_train.azure.workspace import AzureRest

@@ -10,8 +10,7 @@ from aml_train.azure.acr import location_of, password_of
 from aml_train.azure.clouds import Cloud, cloud_named
 from aml_train.azure.compute import ensure_cluster
 from aml_train.azure.credentials import Assertion
-from aml_train.azure.http import WorkspaceId
-from aml_train.azure.names import nearest_of
+from aml_train.azure.names import WorkspaceId, nearest_of
 from aml_train.azure.sdk_v2 import AzureV2
 from aml_train.azure.sign_in import Fetched, sign_in_to_azure, without_secrets
 from aml_train.azure.workspace import AzureRest

@@ -44,8 +44,6 @@ def run_command_line() -> int:
             _main(masker)
     except SystemExit as ended:
         code = ended.code
-    else:
-        code = 0
     code = _flushed(code)
     return code if isinstance(code, int) else 0 if code is None else 1
 

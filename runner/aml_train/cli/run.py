@@ -17,7 +17,7 @@ from aml_train.cli.options import (
     print_plan,
     this_host,
 )
-from aml_train.cli.output import json_option
+from aml_train.cli.output import json_option, write_file
 from aml_train.cli.project import ProjectOptions, project_options
 from aml_train.core.errors import InvalidError
 from aml_train.pipeline.prepare import prepare_run
@@ -45,7 +45,8 @@ def plan(project: ProjectOptions, *, lock: Path | None, as_json: bool) -> None:
         if not packages:
             raise InvalidError(f"there are no versions to write into {lock}", hint="The notes of the plan say why.")
         lines = [f"{name}=={version}" for name, version in sorted(packages.items())]
-        lock.write_text("\n".join([f"# What pip would install into {shown.images[0].spec.base.pinned}", *lines, ""]))
+        head = f"# What pip would install into {shown.images[0].spec.base.pinned}"
+        write_file(lock, "\n".join([head, *lines, ""]).encode())
 
 
 @click.command()

@@ -95,15 +95,22 @@ def collect_inputs(
     if config.protect.packages:
         files[PROTECT] = build_script(PROTECT)
     os_name = drivers = None
-    if config.ofed is not None and config.ofed.source == "auto":
+    if config.ofed is not None and needs_base(config.ofed):
+        auto = config.ofed.source == "auto"
         if bases is None:
-            remedy = "write what it comes to: `ofed: none` for NVIDIA's images, or `ofed: distro`"
-            raise _not_looked_at(config.ofed, "`image.ofed: auto` depends on the base", remedy)
-        drivers = bases.drivers(base, platform)
-    elif config.ofed is not None and config.ofed.source != "distro" and config.ofed.os is None:
-        if bases is None:
-            raise _not_looked_at(config.ofed, "`image.ofed.os` is missing", "give it")
-        os_name = bases.distribution(base, platform)
+            what, remedy = (
+                (
+                    "`image.ofed: auto` depends on the base",
+                    "write what it comes to: `ofed: none` for NVIDIA's images, or `ofed: distro`",
+                )
+                if auto
+                else ("`image.ofed.os` is missing", "give it")
+            )
+            raise _not_looked_at(config.ofed, what, remedy)
+        if auto:
+            drivers = bases.drivers(base, platform)
+        else:
+            os_name = bases.distribution(base, platform)
     return base, ImageInputs(
         files=files,
         trees=trees,

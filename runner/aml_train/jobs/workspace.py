@@ -124,8 +124,8 @@ class ModelView:
         ``Development`` is AzureML's stage of each version for which nobody has set one, as recorded in March 2026
         (Azure/azure-sdk-assets, ``test_models_get_latest_label``).
         """
-        stage = (self.tags.get(Tag.STAGE) or self.stage or "").lower()
-        return None if stage in ("", "development") else stage
+        own = (self.stage or "").lower()
+        return (self.tags.get(Tag.STAGE) or "").lower() or (own if own != "development" else "") or None
 
 
 @dataclass(frozen=True, kw_only=True)

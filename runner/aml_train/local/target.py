@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import requests
 
-from aml_train.azure.http import WorkspaceId
+from aml_train.azure.names import WorkspaceId
 from aml_train.azure.sdk_v2 import AzureV2
 from aml_train.azure.sign_in import Fetched, sign_in_to_azure, without_secrets
 from aml_train.azure.target import Registries, WorkspaceTarget

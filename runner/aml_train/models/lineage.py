@@ -211,13 +211,15 @@ class Tracer:
         if not key or " " in key:
             return LineageStep(kind="tests", name=key or "none", state="recorded")
         # A proposal tests a released image again if its tests differ; it cannot write into the repository of the image.
-        records = [tests_in(registry, place, digest, key) for place in places_of(reference.repository)]
-        record = next((one for one in records if not isinstance(one, str)), records[0])
+        records = (tests_in(registry, place, digest, key) for place in places_of(reference.repository))
+        first = record = next(records)
+        if isinstance(first, str):
+            record = next((one for one in records if not isinstance(one, str)), first)
         if isinstance(record, str):
             return _broken("tests", key, record)
         counts = "they passed" if record.passed is None else f"{record.passed} passed, {record.skipped or 0} skipped"
         detail = f"{counts}, {record.at}"
-        if record is records[0]:
+        if record is first:
             return LineageStep(kind="tests", name=record.command, state="verified", detail=detail)
         return LineageStep(kind="tests", name=record.command, state="recorded", detail=f"by a proposal: {detail}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -55,16 +55,22 @@ def render_plan(plan: Plan) -> str:
     shown["image"] = shown["image"] or f"given by the job, not tested: {given}"
     shown["tests"] = shown["tests"] or "none"
     shown["model"] = shown["model"] or "none is registered"
-    return readable_yaml(_known(shown)).rstrip("\n")
+    facts = _known(shown)
+    facts["job"]["document"] = _plain(shown["job"]["document"])
+    return readable_yaml(facts).rstrip("\n")
 
 
 def _known(value: Any) -> Any:
     """Return *value* as YAML has it, without what is empty."""
+    return _plain(value, without=(None, "", (), [], {}))
+
+
+def _plain(value: Any, *, without: Collection[object] = ()) -> Any:
     match value:
         case Mapping():
-            return {str(key): _known(one) for key, one in value.items() if one not in (None, "", (), [], {})}
+            return {str(key): _plain(one, without=without) for key, one in value.items() if one not in without}
         case list() | tuple():
-            return [_known(one) for one in value]
+            return [_plain(one, without=without) for one in value]
         case bool() | int() | float():
             return value
         case _:

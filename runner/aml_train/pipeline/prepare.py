@@ -95,7 +95,7 @@ def prepare_run(
     read = commit or functools.partial(read_commit, branch=environ.get(BRANCH_VARIABLE) or None, checkout=checkout)
     lookup = _lookup(config, host, remarks.append)
     platform = host.place(config.builder).platform() if config.image is not None else ""
-    resolved = resolve(config, Surroundings(platform=platform, lookup=lookup, commit=read, own=own))
+    resolved = resolve(config, Surroundings(platform=platform, lookup=lookup, commit=read, own=own, given=image))
     sent = (resolved.code, *resolved.folders.values())
     remarks += dict.fromkeys(remark for files in sent if files is not None for remark in unfetched(files))
     named, commit_read = environ.get(BRANCH_VARIABLE) or None, resolved.commit
@@ -122,7 +122,8 @@ def with_packages(prepared: PreparedRun) -> PreparedRun:
         spec, base = one.spec, one.spec.base
         if spec.solve and base.image_id is None:
             name = base.reference.familiar
-            remarks.append(f"The packages were not resolved: the engine does not have {name}. A run resolves them.")
+            later = "" if plan.config.builder.kind == "acr" else " A run resolves them."
+            remarks.append(f"The packages were not resolved: the engine does not have {name}.{later}")
             images.append(one)
             continue
         cli = prepared.host.place(plan.config.builder).cli

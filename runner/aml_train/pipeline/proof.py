@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -66,7 +67,7 @@ class GitProver:
     _rules: dict[str, tuple[GateRule, ...]] = field(default_factory=dict)
     _faults: dict[tuple[str, str, str], str] = field(default_factory=dict)
 
-    @property
+    @functools.cached_property
     def sdk(self) -> Literal["v1", "v2"]:
         """The SDK that submits the configuration's job."""
         return with_sdk(self.config).sdk or "v2"
@@ -123,7 +124,7 @@ class GitProver:
         """Return how *job* differs from what *config* trains; empty if it does not."""
         # No engine and no registry is asked for the job without its images.
         bare = dataclasses.replace(config, image=None, tests=None, images=())
-        resolved = resolve(bare, Surroundings(platform="", commit=lambda _directory: None))
+        resolved = resolve(bare, Surroundings(platform="", commit=lambda _directory: None, given=False))
         template = make_plan(config, resolved, self.names).job
         found = service.identity(job.name, sdk=config.sdk or "v2")
         images: dict[str, Tested] = {}

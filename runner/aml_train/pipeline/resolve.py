@@ -181,6 +181,7 @@ class Surroundings:
         own: files that this process writes to: they are no part of code, tests and image.
         now: the time, for ``image.refresh``.
         check: whether the files are only checked: no service is asked, and no digest computed of what may be large.
+        given: whether environments that no image of the configuration replaces are used as they are.
     """
 
     platform: str
@@ -189,6 +190,7 @@ class Surroundings:
     own: Collection[FileId] = ()
     now: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
     check: bool = False
+    given: bool = True
 
 
 def resolve(config: Config, here: Surroundings) -> Resolved:
@@ -216,7 +218,7 @@ def resolve(config: Config, here: Surroundings) -> Resolved:
     with together.part():
         folders = _folders(config, own)
     with together.part():
-        digests = local_digests(config.job, config.directory, check=here.check, given=not configured)
+        digests = local_digests(config.job, config.directory, check=here.check, given=here.given and not configured)
     together.raise_if_any()
     digests |= {".".join((*place, "code")): "" if here.check else one.digest() for place, one in folders.items()}
     return Resolved(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aml_train.azure.http import WorkspaceId
+from aml_train.azure.names import WorkspaceId
 from aml_train.azure.sign_in import sign_in_to_azure
 from aml_train.azure.workspace import AzureRest
 from aml_train.image.push import push_image

@@ -13,7 +13,7 @@ import pytest
 
 from aml_train.azure import code as azure_code
 from aml_train.azure.code import ensure_code
-from aml_train.azure.http import WorkspaceId
+from aml_train.azure.names import WorkspaceId
 from aml_train.azure.sign_in import sign_in_to_azure
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.errors import CancelledError, InvalidError, ServiceError

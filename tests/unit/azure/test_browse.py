@@ -9,7 +9,8 @@ from typing import Any, cast
 import pytest
 
 from aml_train.azure.browse import JobFilter, describe_job, list_jobs, view_job
-from aml_train.azure.http import AzureHttp, WorkspaceId
+from aml_train.azure.http import AzureHttp
+from aml_train.azure.names import WorkspaceId
 from aml_train.azure.workspace import AzureRest
 from aml_train.config.sections.code import SetupCommand
 from aml_train.core.errors import InvalidError, ServiceError

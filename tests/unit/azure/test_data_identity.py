@@ -12,7 +12,7 @@ import requests
 from aml_train.azure import data_identity
 from aml_train.azure.clouds import AZURE_PUBLIC
 from aml_train.azure.data_identity import identify_data
-from aml_train.azure.http import WorkspaceId
+from aml_train.azure.names import WorkspaceId
 from aml_train.azure.workspace import AzureRest
 from aml_train.jobs.data import DataIdentity, DataSource
 from tests.support.plain_answers import answered

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from aml_train.azure.environments import find_environment_image
-from aml_train.azure.http import WorkspaceId
+from aml_train.azure.names import WorkspaceId
 from aml_train.core.errors import InvalidError
 from tests.support.plain_answers import answered
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from aml_train.azure.clouds import address_of
-from aml_train.azure.http import AzureHttp, WorkspaceId
+from aml_train.azure.http import AzureHttp
+from aml_train.azure.names import WorkspaceId
 from aml_train.core.answers import Answer
 from aml_train.core.errors import ServiceError
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from aml_train.azure.clouds import AZURE_PUBLIC
-from aml_train.azure.http import WorkspaceId
+from aml_train.azure.names import WorkspaceId
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.errors import ServiceError
 from aml_train.jobs.workspace import NodeKind, Placement

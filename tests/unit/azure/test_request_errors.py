@@ -10,7 +10,7 @@ import azure.identity  # noqa: F401 - its import looks for processes, which a te
 import pytest
 import requests
 
-from aml_train.azure.http import WorkspaceId
+from aml_train.azure.names import WorkspaceId
 from aml_train.azure.sign_in import SignIn
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import REACH, Answer, is_within, trace_of

@@ -11,7 +11,7 @@ from azure.core.exceptions import HttpResponseError
 
 from aml_train.azure import target
 from aml_train.azure.clouds import cloud_named
-from aml_train.azure.http import WorkspaceId
+from aml_train.azure.names import WorkspaceId
 from aml_train.azure.sdk_v2 import translate
 from aml_train.azure.sign_in import SignIn
 from aml_train.azure.workspace import AzureRest

@@ -509,11 +509,14 @@ def test_a_rule_for_nearly_a_metric_that_the_code_logs_is_remarked_on(tmp_path: 
         ("joblib.dump(m, path); joblib.dump(m, f'{folder}/m.joblib'); open('data.csv'); pd.read_csv('x.csv')", {}),
         ("os.chdir('outputs'); joblib.dump(m, 'm.joblib')", {}),
         ("torch.save(m, 'abfss://x/m.pt'", {}),
+        ("joblib.dump(m, 'models/m.pkl'); mlflow.log_artifacts('models')", {}),
+        ("frame.to_csv(path, float_format='%.4f')", {}),
     ],
 )
 def test_files_that_code_writes_outside_outputs(tmp_path: Path, code: str, found: dict[str, str]) -> None:
     (tmp_path / "train.py").write_text(code)
     (tmp_path / "test_train.py").write_text("joblib.dump(1, 'of-tests.joblib')")
+    (tmp_path / "gone.py").symlink_to("nowhere.py")
     assert files_not_kept(tmp_path) == found
 
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from aml_train.azure import run_metrics as azure_logged
 from aml_train.azure.clouds import AZURE_PUBLIC
-from aml_train.azure.http import WorkspaceId, read_answer
+from aml_train.azure.http import read_answer
+from aml_train.azure.names import WorkspaceId
 from aml_train.azure.run_metrics import read_logged
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import Answer

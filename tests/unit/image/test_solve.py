@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -12,9 +13,8 @@ from aml_train.config.sections.image import ImageConfig, SecretConfig
 from aml_train.config.sections.image_packages import CondaConfig, PipConfig
 from aml_train.core.docker import BuildCli
 from aml_train.core.errors import ImageError
-from aml_train.core.events import Event, Notice
-from aml_train.image.build.build import Build, Cache, check_secrets
-from aml_train.image.builders.engine import check_packages
+from aml_train.image.build.build import Build, check_secrets
+from aml_train.image.builders.engine import EngineBuilder
 from aml_train.image.context import ImageContext
 from aml_train.image.dockerfile.in_build.solve import is_missed, left_behind
 from aml_train.image.inputs import ImageInputs
@@ -204,35 +204,23 @@ def test_a_base_whose_pip_will_not_run_is_not_asked(config: ImageConfig, ask: Ca
     assert ask(spec=spec, failure=AssertionError("built")) == Solution()
 
 
-@pytest.mark.parametrize(
-    ("word", "part"), [("none", "PIP_CONSTRAINT= \\\n"), ("torch-only", 'PIP_CONSTRAINT="$kept"')]
-)
-def test_the_constraints_of_the_base_that_hold(word: Any, part: str) -> None:
-    spec = plan_image(replace(CONFIG, constraints=word), BASE, None, "linux/amd64")
-    assert part in spec.dockerfile
-    assert part in spec.solve
-    assert "PIP_CONSTRAINT" not in plan_image(CONFIG, BASE, None, "linux/amd64").dockerfile
-
-
 def test_a_conflict_ends_the_build_before_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    events: list[Event] = []
+    def conflict(*_args: Any, **_options: Any) -> Solution:
+        raise ImageError("they do not fit")
+
+    def build(*_args: Any, **_options: Any) -> str:
+        raise AssertionError("it was built")
+
+    monkeypatch.setattr("aml_train.image.builders.engine.solve", conflict)
+    monkeypatch.setattr("aml_train.image.builders.engine.build_image", build)
     ctx = ImageContext(
         spec=plan_image(CONFIG, BASE, None, "linux/amd64"),
         tests=None,
         engine=None,
-        location=cast("Any", None),
-        listener=events.append,
-        registry=cast("Any", None),
+        location=cast("Any", SimpleNamespace(push_name="r", logins=lambda _host: {})),
+        listener=lambda _event: None,
+        registry=cast("Any", SimpleNamespace(head_manifest=lambda _repository, _tag: None)),
     )
-
-    def conflict(_spec: ImageSpec, **options: Any) -> Solution:
-        if options["builder"] == "remote":
-            raise ImageError("they do not fit")
-        return Solution(remarks=("not resolved",))
-
-    monkeypatch.setattr("aml_train.image.builders.engine.solve", conflict)
-    cli = BuildCli(path="docker", buildx=True, environ={})
-    check_packages(ctx, cli, Cache())
-    assert [event.text for event in events if isinstance(event, Notice)] == ["not resolved"]
+    builder = EngineBuilder(lambda: BuildCli(path="docker", buildx=True, environ={}))
     with pytest.raises(ImageError, match="they do not fit"):
-        check_packages(ctx, cli, Cache(), "remote")
+        builder.build(ctx, cast("Any", None), 0.0, force=False)

@@ -13,7 +13,7 @@ import stamina
 from requests.adapters import BaseAdapter
 from urllib3 import HTTPResponse
 
-from aml_train.azure.http import WorkspaceId
+from aml_train.azure.names import WorkspaceId
 from aml_train.azure.sdk import made
 from aml_train.azure.sdk_v2 import translate
 from aml_train.azure.sign_in import SignIn

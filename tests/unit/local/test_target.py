@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aml_train.azure.http import WorkspaceId
+from aml_train.azure.names import WorkspaceId
 from aml_train.azure.sdk_v2 import AzureV2
 from aml_train.azure.target import Registries
 from aml_train.azure.workspace import AzureRest

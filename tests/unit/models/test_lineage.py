@@ -12,7 +12,7 @@ import pytest
 
 from aml_train.core.errors import ImageError
 from aml_train.core.trust import PROPOSALS_SUFFIX
-from aml_train.image.records import RECORD_TYPE, record_tag, store_record
+from aml_train.image.records import RECORD_TYPE, load_record, record_tag, store_record
 from aml_train.image.registry.client import Registry
 from aml_train.image.registry.referrers import store_document
 from aml_train.image.spec import TestRecord
@@ -119,6 +119,18 @@ def test_tests_that_a_proposal_ran_in_a_released_image_are_recorded_and_not_brok
     (tests,) = (step for step in lineage.walk() if step.kind == "tests")
     assert (tests.state, tests.detail) == ("recorded", "by a proposal: 3 passed, 1 skipped, 2026-11-21")
     assert lineage.broken == ()
+
+
+def test_a_registry_that_hides_the_proposals_takes_nothing_from_a_lineage(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+
+    def load(registry: Registry, repository: str, digest: str, key: str) -> TestRecord | None:
+        if repository.endswith(PROPOSALS_SUFFIX):
+            raise ImageError("the registry answered 403")
+        return load_record(registry, repository, digest, key)
+
+    monkeypatch.setattr("aml_train.models.lineage.load_record", load)
+    assert {step.state for step in world.trace().walk() if step.kind in ("image", "tests")} == {"verified"}
 
 
 def _tag(name: str, value: str) -> Callable[[World], None]:

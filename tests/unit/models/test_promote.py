@@ -335,6 +335,7 @@ def test_what_cannot_be_asked(more: dict[str, Any], error: type[AmlTrainError], 
         (None, None, None),
         (None, "Production", "production"),
         ("candidate", "Development", "candidate"),
+        ("development", None, "development"),  # a stage of the user's own that is called so
     ],
 )
 def test_the_stage_that_azureml_gives_each_version_is_none(

@@ -11,6 +11,9 @@ from aml_train.config.load import load_config
 from aml_train.core.errors import InvalidError
 from aml_train.core.files import FileSet
 from aml_train.pipeline.check import check_image, check_run
+from aml_train.pipeline.prepare import prepare_run
+from aml_train.pipeline.project_name import folder_project
+from aml_train.pipeline.target import Host
 
 JOB = "command: python train.py\ncode: src\n"
 AZURE = "target: azure\ntargets: {azure: {subscription-id: 00000000-0000-0000-0000-000000000000}}\n"
@@ -71,8 +74,11 @@ def test_what_a_plan_refuses(image: str, more: str, files: dict[str, str], fault
     assert found.partition("\n")[0].replace(f"{tmp_path}/", "") == fault
 
 
-def test_the_conda_file_of_a_jobs_own_environment_goes_alone(tmp_path: Path) -> None:
+def test_the_conda_file_of_a_jobs_own_environment_goes_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aml_train.pipeline.prepare.read_project", lambda *_, **__: folder_project(tmp_path))
     job = f"{JOB}environment: {{image: 'python:3.12', conda_file: e.yml}}\n"
     files = {"e.yml": "dependencies:\n- pip:\n  - -r requirements.txt\n", "requirements.txt": "a\n"}
     assert faults(tmp_path, "", "", job, **files) == ["e.yml:3: `-r requirements.txt` names a file"]
     assert faults(tmp_path, "base: python:3.12", "", job, **files) == [], "the image replaces it"
+    found = prepare_run(load_config(None, directory=tmp_path), Host(environ={}), image=False, commit=lambda _: None)
+    assert found.plan.job.document["command"] == "python train.py", "a job is followed whose image replaced it"

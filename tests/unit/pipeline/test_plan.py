@@ -45,6 +45,7 @@ def plan_of(
 def project(directory: Path, config: str) -> None:
     (directory / "job.yml").write_text(
         "name: mine\ncommand: python train.py\ncompute: azureml:gpu\nenvironment: azureml:sklearn:1\n"
+        "environment_variables: {DEBUG: ''}\n"
     )
     (directory / "test_it.py").write_text("def test_it(): pass\n")
     (directory / "aml-train.yml").write_text(config)
@@ -59,7 +60,13 @@ def test_our_image_replaces_the_environment_and_the_plan_says_so(tmp_path: Path)
     assert any("replaces the job's own environment azureml:sklearn:1" in notice for notice in plan.notices)
     assert any("local-cluster instead of azureml:gpu" in notice for notice in plan.notices)
     text = render_plan(plan)
-    for part in (f"FROM python@{DIGEST}", "git", f"r.azurecr.io/{plan.image.repository}", "command: pytest"):
+    for part in (
+        f"FROM python@{DIGEST}",
+        "git",
+        f"r.azurecr.io/{plan.image.repository}",
+        "command: pytest",
+        "DEBUG: ''",
+    ):
         assert part in text
     assert "azureml:sklearn:1" not in text.split("\njob:\n")[1].split("\ngate: ")[0]
 

@@ -19,10 +19,10 @@ from aml_train.azure.browse import JobFilter, describe_job, list_jobs
 from aml_train.azure.code import _ask, _find
 from aml_train.azure.compute import _check_size, _settled, to_be_changed
 from aml_train.azure.data_identity import identify_data
-from aml_train.azure.http import WorkspaceId
 from aml_train.azure.identity import read_identity, read_run_identity
 from aml_train.azure.image_uses import read_image_uses
 from aml_train.azure.models import AzureCatalogue
+from aml_train.azure.names import WorkspaceId
 from aml_train.azure.sign_in import SignIn
 from aml_train.azure.target import check_compute, check_workspace, login_server
 from aml_train.azure.workspace import AzureRest

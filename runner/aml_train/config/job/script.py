@@ -232,7 +232,11 @@ def files_beside_outputs(text: str) -> Iterator[tuple[str, int]]:
             name == "open" and any(re.fullmatch("[wax][bt+]*", one) for one in texts[1:])
         )
         for path in texts[:1] if writes else ():
-            if not re.match(r"(?:\./)?(?:outputs|logs)/|[/~]|\w+:", path) and "." in path and path not in kept:
+            if (
+                not re.match(r"(?:\./)?(?:outputs|logs)/|[/~%]|\w+:", path)
+                and "." in path
+                and kept.isdisjoint((path, *map(str, Path(path).parents)))
+            ):
                 yield path.removeprefix("./"), call.lineno
 
 
@@ -431,7 +435,8 @@ def _files(code: Path, suffixes: tuple[str, ...] = (".py",)) -> list[str]:
     for folder, folders, files in os.walk(code):
         folders[:] = [one for one in folders if not one.startswith(".") and one not in _FOREIGN]
         here = Path(folder).relative_to(code)
-        found += [(here / one).as_posix() for one in files if one.endswith(suffixes) and not one.startswith(".")]
+        named = [one for one in files if one.endswith(suffixes) and not one.startswith(".")]
+        found += [(here / one).as_posix() for one in named if Path(folder, one).is_file()]  # a link may lead nowhere
         seen += len(files)
         if seen >= _MOST_FILES:
             break

@@ -16,6 +16,7 @@ from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
+import requests
 from docker.errors import APIError
 
 from aml_train.core.answers import decode
@@ -180,7 +181,12 @@ def probe_image(engine: DockerClient, image: str, *, token: CancelToken | None =
         (token or CancelToken()).on_cancel(partial(remove_container, container)),
     ):
         container.put_archive("/", pack_files({"probe.py": probe_script()}, folder=CHECKS_FOLDER))
-        end = run_container(container, _TIMEOUT, engine, lines.append, _refused)
+        try:
+            end = run_container(container, _TIMEOUT, engine, lines.append, _refused)
+        except requests.RequestException as error:
+            raise ImageError(
+                f"the Docker engine went away during the checks of the image: {error}", hint="Run again."
+            ) from error
         if end.timed_out:
             raise ImageError(
                 f"the checks of the image took longer than {_TIMEOUT:.0f} seconds",

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, cast
 
-from aml_train.azure.http import WorkspaceId
+from aml_train.azure.names import WorkspaceId
 from aml_train.core.threads import CancelToken
 from aml_train.jobs.workspace import Workspace
 from aml_train.models.catalogue import Catalogue

@@ -18,8 +18,8 @@ from typing import IO, Any
 from urllib.parse import quote
 
 from aml_train.azure.compute import ensure_cluster
-from aml_train.azure.http import WorkspaceId
 from aml_train.azure.models import AzureCatalogue
+from aml_train.azure.names import WorkspaceId
 from aml_train.azure.sdk_v2 import AzureV2
 from aml_train.azure.sign_in import sign_in_to_azure
 from aml_train.config.sections.targets import ClusterConfig

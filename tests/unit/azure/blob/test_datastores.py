@@ -11,7 +11,8 @@ import pytest
 from aml_train.azure.blob.address import Asset, DatastorePath, Scope, parse_address
 from aml_train.azure.blob.datastores import DataWorkspace, asset_type
 from aml_train.azure.blob.storage import Access
-from aml_train.azure.http import AzureHttp, WorkspaceId
+from aml_train.azure.http import AzureHttp
+from aml_train.azure.names import WorkspaceId
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.jobs.states import JobStatus

@@ -77,7 +77,6 @@ def test_variables_and_the_name_of_the_host_are_taken_and_lists_are_not_split() 
         (f"--memory {'9' * 5000}g", 400, "not a size"),
         (f"--cpus {'9' * 400}", 400, "number of processors"),
         (f"--ulimit memlock={'9' * 5000}", 400, "TYPE=SOFT"),
-        ("--tmpfs /scratch", 501, "'--tmpfs'"),
         ("--env 'A=1", 400, "split into words"),
     ],
 )

@@ -81,7 +81,7 @@ def test_the_command(given: dict[str, Any], command: str) -> None:
     assert job(**given)["command"] == command
 
 
-@pytest.mark.parametrize("first", "0123456789abcdef")
+@pytest.mark.parametrize("first", "0a")
 def test_the_name_that_azureml_core_gives_to_a_mounted_path_is_taken(first: str) -> None:
     # `datastore.path(p).as_mount()` is named by a UUID's digits.
     name = f"{first}27d86fcd2724b3a8c0b4cd2e24dfca4"

@@ -41,6 +41,7 @@ WD = "/mnt/azureml/cr/j/run/exe/wd"
         ),
         ("Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n", ""),
         ("epoch 1\nKilled\n", ""),
+        ("[1,0]<stdout>: epoch 1\n[1,0]<stdout>: Killed\n", ""),
         ("", ""),
     ],
 )  # fmt: skip

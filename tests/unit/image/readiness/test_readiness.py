@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import copy
 import json
 import re
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
+import requests
 
 from aml_train.core.checks import CHECKS
 from aml_train.core.errors import ImageError
+from aml_train.image.readiness import check as readiness_check
 from aml_train.image.readiness import probe as readiness_probe
 from aml_train.image.readiness.check import (
     judge_facts,
@@ -222,3 +226,14 @@ def test_the_closure_of_the_azureml_packages() -> None:
         "mlflow-skinny",
         "pyyaml",
     ]
+
+
+def test_an_engine_that_goes_away_is_no_fault_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_args: Any) -> Any:
+        raise requests.ConnectionError("reset")
+
+    monkeypatch.setattr(readiness_check, "temporary", lambda *_: contextlib.nullcontext(mock.MagicMock()))
+    monkeypatch.setattr(readiness_check, "container_labels", lambda *_: {})
+    monkeypatch.setattr(readiness_check, "run_container", gone)
+    with pytest.raises(ImageError, match="the Docker engine went away during the checks"):
+        readiness_check.probe_image(mock.MagicMock(), "image")

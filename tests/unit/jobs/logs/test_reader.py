@@ -11,7 +11,7 @@ import requests
 from urllib3 import HTTPSConnectionPool
 from urllib3.exceptions import ReadTimeoutError
 
-from aml_train.azure.http import WorkspaceId
+from aml_train.azure.names import WorkspaceId
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.answers import Answer as Json
 from aml_train.core.clock import Clock
