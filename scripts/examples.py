@@ -20,9 +20,9 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import yaml
 
@@ -30,7 +30,6 @@ from aml_train.config.load import load_config
 from aml_train.core.errors import InvalidError
 from scripts.docs.coverage import RESULTS, reason
 
-T = TypeVar("T")
 _KINDS: Final = ("command", "pipeline", "sweep", "automl", "spark", "finetuning", "distillation")
 _ENDS: Final = ("Completed", "Failed", "Canceled", "NotResponding")
 _CURATED: Final = ("sklearn-1.5", "AzureML-sklearn-1.5", "AzureML-lightgbm-3.3", "*tensorflow-2.16-cuda12")
@@ -105,12 +104,13 @@ class Workspace:
         """Submit a job file and return the job's name; azure-ai-ml's own exceptions pass."""
         from azure.ai.ml import load_job
 
-        return str(_quietly(lambda: self.client.jobs.create_or_update(load_job(file))).name)
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            return str(self.client.jobs.create_or_update(load_job(file)).name)
 
     def ended(self, name: str) -> dict[str, str] | None:
         """Return the status of a job that has ended, and what the log of the emulator says of it and its failed nodes; None before."""
-        status = next((end for end in _ENDS if self.client.jobs.get(name).status == end), None)
-        if status is None:
+        status = str(self.client.jobs.get(name).status)
+        if status not in _ENDS:
             return None
         below = (
             []
@@ -120,11 +120,6 @@ class Workspace:
         log = self.log.read_text(encoding="utf-8")
         said = [found[1] for one in below if (found := re.search(rf"job {one}: Failed \((.*)", log))]
         return {"status": status, "said": _plain(" ".join(said))[:1500]}
-
-
-def _quietly(call: Callable[[], T]) -> T:
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        return call()
 
 
 def _plain(text: object) -> str:

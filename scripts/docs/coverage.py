@@ -74,7 +74,7 @@ def coverage_page() -> str:
     left = f", {untried} were not tried yet," if untried else ""
     intro = (
         f"Of the {len(results)} job files of [Azure/azureml-examples](https://github.com/Azure/azureml-examples), {ran} run on "
-        f"the local AzureML as they are, submitted by azure-ai-ml{left} and `aml-train validate` accepts {valid}. Curated "
+        f"the local AzureML as they are, submitted by azure-ai-ml{left} and aml-train reads {valid} of all without a fault. Curated "
         "environments were played by one image with packages from PyPI, and there was no internet, no GPU and no service of Azure: "
         "the reason why another one does not run is in the second column, and what `aml-train validate` says of it in the third. "
         "`python -m scripts.examples` measures this again."

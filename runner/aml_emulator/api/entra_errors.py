@@ -59,42 +59,70 @@ class EntraError(Exception):
 
 def refusal(code: int, **values: str) -> EntraError:
     """Return the refusal of that code; *values* fill in its text."""
-    error = next(word for word, codes in _WORDS.items() if code in codes)
-    return EntraError(error, f"AADSTS{code}: {_TEXTS[code].format(**values)}")
+    error, text = _REFUSALS[code]
+    return EntraError(error, f"AADSTS{code}: {text.format(**values)}")
 
 
-_WORDS: Final[Mapping[str, tuple[int, ...]]] = {
-    "access_denied": (53003,),
-    "invalid_client": (7000215, 7000218),
-    "invalid_grant": (70008, 9002313),
-    "invalid_request": (50011, 50027, 90002, 900144),
-    "invalid_scope": (1002012,),
-    "unauthorized_client": (700016,),
-    "unsupported_grant_type": (70003,),
+_REFUSALS: Final[Mapping[int, tuple[str, str]]] = {
+    50011: (
+        "invalid_request",
+        (
+            "The redirect URI '{uri}' specified in the request does not match the redirect URIs configured for"
+            " the application '{client_id}'. Make sure the redirect URI sent in the request matches one added to"
+            " your application in the Azure portal."
+        ),
+    ),
+    50027: ("invalid_request", "The client assertion's type is not supported."),
+    53003: (
+        "access_denied",
+        (
+            "Access has been blocked by Conditional Access policies. The access policy does not allow token"
+            " issuance. In a job the local AzureML grants no sign-in of a person: use the job's own identity."
+        ),
+    ),
+    70003: ("unsupported_grant_type", "The app requested an unsupported grant type '{grant}'."),
+    70008: (
+        "invalid_grant",
+        (
+            "The provided authorization code or refresh token has expired due to inactivity. Send a new"
+            " interactive authorization request for this user and resource."
+        ),
+    ),
+    90002: (
+        "invalid_request",
+        (
+            "Tenant '{tenant}' not found. Check to make sure you have the correct tenant ID and are signing into"
+            " the correct cloud. Check with your subscription administrator, this may happen if there are no"
+            " active subscriptions for the tenant."
+        ),
+    ),
+    700016: (
+        "unauthorized_client",
+        (
+            "Application with identifier '{client_id}' was not found in the directory '{tenant}'. This can happen"
+            " if the application has not been installed by the administrator of the tenant or consented to by any"
+            " user in the tenant. You may have sent your authentication request to the wrong tenant."
+        ),
+    ),
+    900144: ("invalid_request", "The request body must contain the following parameter: '{name}'."),
+    1002012: (
+        "invalid_scope",
+        (
+            "The provided value for scope {scope} is not valid. Client credential flows must have a scope value"
+            " with /.default suffixed to the resource identifier (application ID URI)."
+        ),
+    ),
+    7000215: (
+        "invalid_client",
+        (
+            "Invalid client secret provided. Ensure the secret being sent in the request is the client secret"
+            " value, not the client secret ID, for a secret added to app '{client_id}'."
+        ),
+    ),
+    7000218: (
+        "invalid_client",
+        "The request body must contain the following parameter: 'client_assertion' or 'client_secret'.",
+    ),
+    9002313: ("invalid_grant", "Invalid request. Request is malformed or invalid."),
 }
-"""OAuth's words, each with its codes."""
-
-_TEXTS: Final[Mapping[int, str]] = {
-    50011: "The redirect URI '{uri}' specified in the request does not match the redirect URIs configured for"
-    " the application '{client_id}'. Make sure the redirect URI sent in the request matches one added to"
-    " your application in the Azure portal.",
-    50027: "The client assertion's type is not supported.",
-    53003: "Access has been blocked by Conditional Access policies. The access policy does not allow token"
-    " issuance. In a job the local AzureML grants no sign-in of a person: use the job's own identity.",
-    70003: "The app requested an unsupported grant type '{grant}'.",
-    70008: "The provided authorization code or refresh token has expired due to inactivity. Send a new"
-    " interactive authorization request for this user and resource.",
-    90002: "Tenant '{tenant}' not found. Check to make sure you have the correct tenant ID and are signing into"
-    " the correct cloud. Check with your subscription administrator, this may happen if there are no"
-    " active subscriptions for the tenant.",
-    700016: "Application with identifier '{client_id}' was not found in the directory '{tenant}'. This can happen"
-    " if the application has not been installed by the administrator of the tenant or consented to by any"
-    " user in the tenant. You may have sent your authentication request to the wrong tenant.",
-    900144: "The request body must contain the following parameter: '{name}'.",
-    1002012: "The provided value for scope {scope} is not valid. Client credential flows must have a scope value"
-    " with /.default suffixed to the resource identifier (application ID URI).",
-    7000215: "Invalid client secret provided. Ensure the secret being sent in the request is the client secret"
-    " value, not the client secret ID, for a secret added to app '{client_id}'.",
-    7000218: "The request body must contain the following parameter: 'client_assertion' or 'client_secret'.",
-    9002313: "Invalid request. Request is malformed or invalid.",
-}
+"""Code → OAuth's word for it, and the text."""

@@ -31,9 +31,9 @@ _RANK: Final = re.compile(r"(?m)^\[[\w,]{1,20}\](?:<std(?:err|out)>)?: ?")
 
 def cause_of(output: str) -> str:
     """Return the last exception of an output with its innermost place in the job's own code; empty without one."""
-    traceback = _RANK.sub("", output).rpartition("Traceback (most recent call last):\n")[2]
+    _, found, traceback = _RANK.sub("", output).rpartition("Traceback (most recent call last):\n")
     place = ""
-    for line in traceback.splitlines() if traceback != output else ():
+    for line in traceback.splitlines() if found else ():
         if frame := _OWN_FRAME.match(line):
             place = f" ({frame[1]}:{frame[2]})"
         elif line[:1].strip():

@@ -254,9 +254,10 @@ class Assets:
             own |= {"environmentType": "UserCreated", "osType": "Linux", "condaFile": "", "autoRebuild": "Disabled"}
             if version.properties.get("isAnonymous"):
                 own["stage"] = "Logged"
-            versions = self._all_versions(call, version.name)
-            named = [one.version for one in versions if not one.properties.get("isAnonymous")]
-            labels = {"azureml.labels": "latest" if named[:1] == [version.version] else ""}
+            named = (
+                one.version for one in self._all_versions(call, version.name) if not one.properties.get("isAnonymous")
+            )
+            labels = {"azureml.labels": "latest" if next(named, None) == version.version else ""}
             properties["properties"] = {**(properties.get("properties") or {}), **labels}
         return resource(
             f"{place}/{self._kind}/{version.name}/versions/{version.version}",

@@ -31,7 +31,7 @@ from aml_emulator.domain.jobs.pipelines.graph import (
     bound_input,
     text_of,
 )
-from aml_emulator.domain.jobs.types import COMPONENT_SHAPE
+from aml_emulator.domain.jobs.types import COMPONENT_SHAPE, OUTPUT_TYPES
 from aml_emulator.domain.locations import ARTIFACT_OUTPUTS, AssetId, parse_location
 from aml_emulator.domain.workspace import Workspace
 from aml_emulator.executor.launch import PYTHON_FOLDER
@@ -202,9 +202,9 @@ _COMPARED_OF_SWEEPS: Final = (
     "searchSpace",
     "trial",
 )
-_PATHS: Final = ("uri_file", "uri_folder", "mltable", "mlflow_model", "custom_model", "triton_model", "path")
+_PATHS: Final = (*OUTPUT_TYPES, "path")
 _BOUND: Final = ("distribution", "limits", "resources")
-_FOLDERS: Final = ("uri_folder", "mltable", "mlflow_model", "custom_model", "triton_model")
+_FOLDERS: Final = tuple(one for one in OUTPUT_TYPES if one != "uri_file")
 
 
 @dataclass(frozen=True, kw_only=True)
