@@ -13,14 +13,14 @@ from aml_train.config.model import Config
 from aml_train.config.sections.gate import BaselineConfig
 from aml_train.core.comparison import Comparison, Side
 from aml_train.core.errors import InvalidError, ServiceError
-from aml_train.core.git import Origin
+from aml_train.core.git import Checkout, Origin
 from aml_train.gate.baseline import read_values
 from aml_train.gate.history import MetricPoint, series_of
 from aml_train.jobs.workspace import Workspace, no_job, seconds_of
 from aml_train.pipeline.baselines import find_baseline, side_of_job
 from aml_train.pipeline.branch_verdicts import Recorded
 from aml_train.pipeline.plan import origin_of
-from aml_train.pipeline.resolve import read_commit
+from aml_train.pipeline.resolve import read_commit, read_project
 
 Kind = Literal["job", "model", "stage", "branch", "file", "baseline"]
 _PREFIXES: Final[Mapping[str, Kind]] = {"job": "job", "stage": "stage", "branch": "branch", "file": "file"}
@@ -82,12 +82,14 @@ class Project:
     """The project's configuration, for sides that depend on it."""
 
     config: Config
-    origin: Origin | None
+    origin: Origin
 
 
-def project_of(config: Config) -> Project:
-    """Return the project of *config*, with the origin of its checkout."""
-    return Project(config=config, origin=origin_of(config, read_commit(config.directory)))
+def project_of(config: Config, environ: Mapping[str, str]) -> Project:
+    """Return the project of *config*, with the origin of its checkout; *environ* is the process's."""
+    checkout = Checkout(config.directory)
+    name = read_project(config.directory, environ, checkout=checkout)
+    return Project(config=config, origin=origin_of(config, read_commit(config.directory, checkout=checkout), name))
 
 
 def find_comparison(

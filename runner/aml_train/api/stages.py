@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import functools
 import itertools
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,7 +94,7 @@ def compare(
 
 
 def _project(directory: Path, file: Path | None, target: str | None) -> Project:
-    return project_of(load_config(file, directory=directory.absolute(), target=target))
+    return project_of(load_config(file, directory=directory.absolute(), target=target), os.environ)
 
 
 def promote(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import functools
 import itertools
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -58,7 +59,7 @@ def compare(
     """
     names = parse_reference(left), parse_reference(right)
     workspace = functools.cache(lambda: open_workspace(project))
-    configured = functools.cache(lambda: project_of(project.load()))
+    configured = functools.cache(lambda: project_of(project.load(), os.environ))
     found = find_comparison(workspace, names, configured, now=datetime.datetime.now(datetime.UTC), metrics=metrics)
     if as_json:
         curves = {metric: histories(workspace, found, metric) for metric in found.metrics}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -79,7 +80,7 @@ def report(
     side = parse_reference(baseline) if baseline is not None else None
     sources = open_report(
         *place_of(project),
-        project=functools.cache(lambda: project_of(project.load())),
+        project=functools.cache(lambda: project_of(project.load(), os.environ)),
         masker=masker(),
         progress=lambda part: click.echo(f"reading: {part}", err=True),
     )

@@ -198,10 +198,10 @@ class Origin:
 
     Attributes:
         repository: host and path, such as ``github.com/owner/name``; ``root commit`` and its hash where the repository has no
-            remote. Empty is unknown: it is no other's.
+            remote; ``folder`` and a hash of its path without git. Empty is unknown: it is no other's.
         configuration: the configuration file's path in the repository.
         branch: None if the checkout is detached and no variable names it.
-        commit: the commit's hash, with ``-dirty`` behind it where files differ from it.
+        commit: the commit's hash, with ``-dirty`` behind it where files differ from it; empty without git.
         dirty: whether they do.
     """
 
@@ -227,9 +227,9 @@ class Origin:
 
 
 def origin_of_tags(tags: Mapping[str, str]) -> Origin | None:
-    """Return the origin that a job's *tags* name; None if it was no git repository."""
-    commit = tags.get(Tag.COMMIT)
-    if commit is None:
+    """Return the origin that a job's *tags* name; None if they name neither commit nor repository."""
+    commit = tags.get(Tag.COMMIT, "")
+    if not commit and Tag.REPOSITORY not in tags:
         return None
     return Origin(
         repository=tags.get(Tag.REPOSITORY, ""),

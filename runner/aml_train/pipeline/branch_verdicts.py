@@ -71,7 +71,7 @@ class Prover(Protocol):
 
     @property
     def origin(self) -> Origin | None:
-        """Where this run comes from; None outside a git repository."""
+        """Where this run comes from."""
 
     def prove(self, service: Workspace, job: JobView, branch: str, verdict: BranchVerdict) -> Proof:
         """Return whether the verdict on *job* is one of a run of *branch*, and still holds."""
@@ -191,7 +191,7 @@ def latest_passed(
     whose job was altered is not: what would be compared with instead is an older, weaker job.
 
     Args:
-        prover: proves verdicts; None outside a git repository.
+        prover: proves verdicts.
         branch: the branch's name.
         besides: a job that does not count: nothing is its own baseline.
 
@@ -200,7 +200,7 @@ def latest_passed(
     """
     origin = prover.origin if prover is not None else None
     if prover is None or origin is None:
-        return LastPassed(why="this is not a git repository, so that its runs have no branch")
+        return LastPassed(why="nothing says which runs are this project's")
     passed: list[tuple[BranchVerdict, JobView]] = []
     others = 0
     for scanned, view in enumerate(service.tagged_jobs(verdict_tag(branch)), 1):
@@ -214,6 +214,7 @@ def latest_passed(
     return _first_proved(service, prover, branch, passed) or LastPassed(
         why=f"no run of {origin.configuration} in {origin.repository or 'this repository'} on the branch {branch} has passed"
         + (f"; {others} of its jobs are of other configurations, or the candidate itself" if others else "")
+        + ("" if origin.commit else "; without git, AML_TRAIN_BRANCH names the branch of a run")
     )
 
 

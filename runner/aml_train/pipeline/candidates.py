@@ -60,8 +60,8 @@ def proved(host: Host, connection: WorkspaceTarget, directory: Path, project: Ca
             raise InvalidError("no configuration says what the job of a model is")
         config = project()
         checkout = Checkout(config.directory)
-        origin = origin_of(config, read_commit(config.directory, checkout=checkout))
         name = read_project(config.directory, host.environ, checkout=checkout)
+        origin = origin_of(config, read_commit(config.directory, checkout=checkout), name)
         return GitProver(config, target_names(config, host.environ), origin, name, connection)
 
     def prove(model: ModelView, policy: StagePolicy) -> str:

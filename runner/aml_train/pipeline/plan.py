@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -58,7 +59,7 @@ class Plan:
         job: the job without its image and attempt.
         names: what the target calls its workspace, registry and compute.
         notices: remarks for the user.
-        origin: what the job's tags say of where it comes from; None outside a git repository.
+        origin: what the job's tags say of where it comes from.
         project: what the project is called, where the configuration names neither image nor job.
         trust: whether the commit is the protected branch's; decides tags, caches and which test records count.
     """
@@ -117,10 +118,13 @@ class Plan:
         return found | {node.name: one.spec.name for one in self.images[1:] for node in one.nodes}
 
 
-def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url: str | None = None) -> Plan:
+def make_plan(
+    config: Config, resolved: Resolved, names: TargetNames, *, branch: str | None = None, run_url: str | None = None
+) -> Plan:
     """Make the plan from what the user and the world have said. Pure.
 
     Args:
+        branch: what the run's branch is called, where there is no git.
         run_url: the workflow's run; None outside one.
     """
     project = resolved.project or folder_project(config.directory)
@@ -135,7 +139,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
         notices.append(f"There is nothing to send in {code.root}: the job gets no code.")
         del document["code"]
         code, code_digest = None, None
-    origin = origin_of(config, resolved.commit)
+    origin = origin_of(config, resolved.commit, project, branch=branch)
     return Plan(
         origin=origin,
         trust=resolved.trust,
@@ -157,7 +161,7 @@ def make_plan(config: Config, resolved: Resolved, names: TargetNames, *, run_url
             runconfig=_runconfig(config) if config.sdk == "v1" else None,
             tags={
                 Tag.VERSION: __version__,
-                **(origin.tags() if origin else {}),
+                **origin.tags(),
                 **({Tag.RUN_URL: run_url} if run_url else {}),
                 **({Tag.BASE: _base(base)} if base is not None else {}),
             },
@@ -204,11 +208,23 @@ def _base(base: BaseImage) -> str:
     return f"{base.reference.familiar.partition('@')[0]}@{base.digest or base.image_id}"
 
 
-def origin_of(config: Config, commit: Commit | None) -> Origin | None:
-    """Return the origin of the job, for its tags; None outside a git repository."""
-    if commit is None:
-        return None
+def origin_of(config: Config, commit: Commit | None, project: ProjectName, *, branch: str | None = None) -> Origin:
+    """Return the origin of the job, for its tags.
+
+    Without git, the repository is the hash of the folder's path; or, as all repositories have the same path on a hosted runner,
+    of the workflow's repository and the folder in it.
+
+    Args:
+        config: the configuration.
+        commit: None outside a git repository.
+        project: what the project is called.
+        branch: what the run's branch is called, where there is no commit.
+    """
     file = config.file or config.job.file
+    if commit is None:
+        place = str(project if project.source == "GITHUB_REPOSITORY" else config.directory.resolve())
+        mark = hashlib.sha256(place.encode(errors="surrogatepass")).hexdigest()[:16]
+        return Origin(repository=f"folder {mark}", configuration=file.name, branch=branch, commit="")
     return Origin(
         repository=commit.repository,
         configuration=f"{commit.folder}{file.name}",

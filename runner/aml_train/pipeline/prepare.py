@@ -103,7 +103,7 @@ def prepare_run(
     resolved = dataclasses.replace(
         resolved, project=read_project(config.directory, environ, checkout=checkout), trust=trust
     )
-    plan = make_plan(config, resolved, names, run_url=environ.get(RUN_URL_VARIABLE) or None)
+    plan = make_plan(config, resolved, names, branch=named, run_url=environ.get(RUN_URL_VARIABLE) or None)
     plan = dataclasses.replace(plan, notices=(*plan.notices, *remarks))
     return PreparedRun(plan=plan, host=host)
 

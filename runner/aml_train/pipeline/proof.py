@@ -54,7 +54,7 @@ class GitProver:
     Attributes:
         config: the configuration of this run, which is loaded again at other commits.
         names: the target's names.
-        origin: where this run comes from; None outside a git repository.
+        origin: where this run comes from.
         project: what the project is called, for the names of its images.
         target: has the registry of the images.
     """
@@ -93,6 +93,8 @@ class GitProver:
         return self._faults[key]
 
     def _fault_of_work(self, service: Workspace, job: JobView, branch: str, commit: str) -> str:
+        if not commit:
+            return "it was without git, so that only `proof: recorded` takes it"
         if not _COMMIT.fullmatch(commit):
             return f"{commit[:80]!r} is no commit"
         here = self.origin is not None and self.origin.branch == branch and not self.origin.dirty

@@ -124,11 +124,6 @@ class _Collector:
     def _latest(self) -> _Job:
         """Return the latest job of the configuration."""
         origin = self._sources.project().origin
-        if origin is None:
-            raise InvalidError(
-                "Which job is meant is not known: the configuration is in no git repository.",
-                hint="Name one: aml-train report JOB. See: aml-train jobs list.",
-            )
         for view in itertools.islice(self._service.tagged_jobs(Tag.CONFIGURATION), _LOOKED_AT):
             if origin.is_of(view.tags.get(Tag.REPOSITORY, ""), view.tags.get(Tag.CONFIGURATION, "")):
                 return _Job(view=view)
@@ -240,9 +235,8 @@ class _Collector:
             expected = project.config.job.document.get("experiment_name")
             if named is None and expected and view.experiment not in (None, expected):
                 why = f"the job is of the experiment {view.experiment}, and the configuration's is {expected}."
-            elif named is not None and not (origin and origin.is_of(view.tags.get(Tag.REPOSITORY, ""), named)):
-                here = origin.configuration if origin is not None else "outside of git"
-                why = f"the job is of {named}, and the configuration here is {here}."
+            elif named is not None and not origin.is_of(view.tags.get(Tag.REPOSITORY, ""), named):
+                why = f"the job is of {named}, and the configuration here is {origin.configuration}."
         if why:
             self._gaps.notices.append(f"The rules of the gate were not decided again: {why}")
             return None, None

@@ -59,7 +59,6 @@ def test_the_candidate_is_not_its_own_baseline() -> None:
     assert latest_passed(service_with(), Recorded(origin=ORIGIN), "main").why == (
         "no run of aml-train.yml in github.com/o/r on the branch main has passed"
     )
-    assert latest_passed(service, None, "main").why.startswith("this is not a git repository")
 
 
 def test_the_same_verdict_once_more_is_not_later() -> None:
@@ -111,11 +110,12 @@ def test_the_value_tells_everything_that_it_stands_for() -> None:
 def test_a_later_look_by_other_rules_leaves_the_verdict_of_the_run_with_its_rules(branch: str | None) -> None:
     service = service_with("job")
     record(service, "job", "passed", branch=branch)
-    by_run = {name: service.jobs["job"].tags[name] for name in ("aml-train.gate", "aml-train.gate-rules")}
+    before = dict(service.jobs["job"].tags)
+    by_run = {name: before[name] for name in ("aml-train.gate", "aml-train.gate-rules")}
     now = NOON + datetime.timedelta(minutes=1)
     origin = replace(ORIGIN, branch=branch)
     record_verdict(service, service.jobs["job"], origin, DECISIONS["passed"], now=now, later=True)
-    assert ("aml-train.verdict." in service.jobs["job"].tags) is False, "nothing else was found"
+    assert service.jobs["job"].tags == before, "nothing else was found"
     record_verdict(service, service.jobs["job"], origin, DECISIONS["failed"], now=now, later=True)
     tags = service.jobs["job"].tags
     assert {name: tags[name] for name in by_run} == by_run

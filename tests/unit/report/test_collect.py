@@ -21,6 +21,9 @@ from aml_train.gate.history import MetricPoint
 from aml_train.jobs.composed import ChildView, Objective
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, StorageUnreachableError
+from aml_train.pipeline.branch_verdicts import Recorded, latest_passed, record_verdict
+from aml_train.pipeline.plan import origin_of
+from aml_train.pipeline.project_name import folder_project
 from aml_train.report import values
 from aml_train.report.collect import collect_report
 from aml_train.report.html import render_html
@@ -28,6 +31,7 @@ from aml_train.report.markdown import render_markdown
 from aml_train.report.parts import picture_type
 from aml_train.report.reader import ReportSources
 from aml_train.testing.override import MemoryCatalogue
+from tests.support.decisions import DECISIONS
 from tests.support.fake_workspace import FakeClock
 from tests.support.memory_graphs import GraphService
 from tests.support.passport_world import JOB, PassportWorld, Shape
@@ -323,7 +327,7 @@ def test_a_job_that_does_not_exist_ends_the_command(
 # Which job
 
 
-def latest(made: PassportWorld, config: Config, origin: Origin | None = ORIGIN) -> values.Report:
+def latest(made: PassportWorld, config: Config, origin: Origin = ORIGIN) -> values.Report:
     project = Project(config=config, origin=origin)
     return collect_report(sources(made, project=lambda: project), [])
 
@@ -336,12 +340,27 @@ def test_without_a_job_it_is_the_latest_of_the_configuration(tmp_path: Path) -> 
     found = latest(made, config)
     assert found.job is not None
     assert found.job.name == "newer-1"
-    with pytest.raises(InvalidError, match="in no git repository"):
-        latest(made, config, origin=None)
     with pytest.raises(InvalidError, match="no configuration here"):
         collect_report(sources(made), [])
     with pytest.raises(ServiceError, match=r"no job of sub/aml-train\.yml in the workspace"):
         latest(made, config, origin=replace(ORIGIN, configuration="sub/aml-train.yml"))
+
+
+def test_folders_without_git_do_not_see_each_others_jobs(tmp_path: Path) -> None:
+    made = world()
+    (tmp_path / "other").mkdir()
+    config, other = configuration(tmp_path), configuration(tmp_path / "other")
+    here, there = (origin_of(one, None, folder_project(one.directory), branch="main") for one in (config, other))
+    second(made, "newer-1", tags=here.tags())
+    record_verdict(made.service, made.service.jobs["newer-1"], here, DECISIONS["passed"], now=NOW)
+    report = latest(made, config, here)
+    passed = latest_passed(made.service, Recorded(origin=here), "main")
+    assert report.job is not None
+    assert passed.view is not None
+    assert report.job.name == passed.view.name == "newer-1"
+    with pytest.raises(ServiceError, match=r"no job of aml-train\.yml in the workspace"):
+        latest(made, other, there)
+    assert "AML_TRAIN_BRANCH" in latest_passed(made.service, Recorded(origin=there), "main").why
 
 
 # Pipelines and sweeps
