@@ -370,7 +370,7 @@ class NodeChanged(Event):
 class CostCounted(Event):
     """The cost of all attempts that this run followed.
 
-    *unknown* says why a value is None.
+    *unknown* says why a value is None, or an upper bound.
     """
 
     node_hours: float

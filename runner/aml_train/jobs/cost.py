@@ -39,11 +39,26 @@ class Usage:
 
 
 def price_of(config: CostConfig, kind: NodeKind) -> float | None:
-    """Return what a node costs for an hour; None where the table does not say."""
+    """Return what a node costs for an hour; None where the table does not say.
+
+    A Spot node without a price of its own counts as a dedicated one: since March 2026 low priority is Spot, whose price varies up
+    to that (https://github.com/MicrosoftDocs/azure-ai-docs/pull/791).
+    """
     price = config.prices.get((kind.size or "").lower())
     if price is None:
         return None
-    return price.low_priority if kind.spot else price.dedicated
+    return price.low_priority if kind.spot and price.low_priority is not None else price.dedicated
+
+
+def spot_remark(config: CostConfig, kind: NodeKind) -> str:
+    """Return that Spot nodes of *kind* count at the price of dedicated ones; empty if they do not."""
+    price = config.prices.get((kind.size or "").lower())
+    if not kind.spot or price is None or price.low_priority is not None or price.dedicated is None:
+        return ""
+    return (
+        f"Spot nodes of {kind.size} count at the price of dedicated ones, {price.dedicated:g} {config.currency} an hour,"
+        " as the upper bound: the price of Spot varies, and `cost.prices` has no `low-priority` price."
+    )
 
 
 def known_price(config: CostConfig, kind: NodeKind) -> float:
@@ -54,16 +69,12 @@ def known_price(config: CostConfig, kind: NodeKind) -> float:
     """
     price = price_of(config, kind)
     if price is None:
-        why = kind.problem or f"`cost.prices` has no {_tier(kind)} price of {kind.size or 'its nodes'}."
+        why = kind.problem or f"`cost.prices` has no dedicated price of {kind.size or 'its nodes'}."
         raise InvalidError(
             f"{config.where}: `cost.max-cost` cannot be kept: {why}",
-            hint=f"Write it: cost: {{prices: {{{kind.size or 'Standard_…'}: {{{_tier(kind)}: …}}}}}}; or use max-node-hours.",
+            hint=f"Write it: cost: {{prices: {{{kind.size or 'Standard_…'}: {{dedicated: …}}}}}}; or use max-node-hours.",
         )
     return price
-
-
-def _tier(kind: NodeKind) -> str:
-    return "low-priority" if kind.spot else "dedicated"
 
 
 def placement_of(document: Mapping[str, Any]) -> Placement:
@@ -114,8 +125,8 @@ class Spending:
         self._begun = False
         self._placement: Placement | None = None  # of a command job
 
-    def check(self, document: Mapping[str, Any], cluster: ClusterConfig | None) -> None:
-        """Return if the bounds can be kept for a job that is not submitted yet.
+    def check(self, document: Mapping[str, Any], cluster: ClusterConfig | None) -> list[str]:
+        """Return remarks on the bounds of a job that is not submitted yet, if they can be kept.
 
         Args:
             document: the job.
@@ -125,6 +136,7 @@ class Spending:
             InvalidError: they cannot be computed.
             ServiceError: the service stays away.
         """
+        remarks: dict[str, None] = {}
         for placement in dict.fromkeys(placements_of(document)) if self._config.max_cost is not None else ():
             if placement.compute is not None and "${{" in placement.compute:
                 continue  # an input of the pipeline names it: it is known when the node runs
@@ -132,6 +144,8 @@ class Spending:
             if kind.size is None and cluster is not None and cluster.name == placement.compute:
                 kind = NodeKind(size=cluster.size, spot=cluster.tier == "spot")
             known_price(self._config, kind)
+            remarks[spot_remark(self._config, kind)] = None
+        return [text for text in remarks if text]
 
     def begin(self, view: JobView) -> Cap | None:
         """Begin a job's next attempt; return how long it may run, None without a bound.
@@ -210,7 +224,7 @@ class Spending:
             self._problem = f"Not all nodes are counted: {error.message}"
 
     def cost(self) -> CostCounted | None:
-        """Return the cost, with a remark on unknown parts; None if nothing ran.
+        """Return the cost, with a remark on unknown parts and upper bounds; None if nothing ran.
 
         A node without an end counts up to the last look.
         """
@@ -219,6 +233,7 @@ class Spending:
         gpus: list[float | None] = []
         amounts: list[float | None] = []
         unknown: list[str] = []
+        bounds: list[str] = []
         for usage in self._used.values():
             try:
                 kind = self._kind(usage.placement)
@@ -228,8 +243,9 @@ class Spending:
             gpus.append(None if kind.gpus is None else hours * kind.gpus)
             amounts.append(None if price is None else hours * price)
             if self._config.prices and price is None and kind.size:
-                unknown.append(f"`cost.prices` has no {_tier(kind)} price of {kind.size}.")
+                unknown.append(f"`cost.prices` has no dedicated price of {kind.size}.")
             unknown.append(kind.problem)
+            bounds.append(spot_remark(self._config, kind))
         node_hours, currency = self._hours(), self._config.currency
         gpu_hours = None if None in gpus else sum(some or 0.0 for some in gpus)
         amount = None if None in amounts else sum(some or 0.0 for some in amounts)
@@ -237,14 +253,14 @@ class Spending:
         if gpu_hours is not None:
             parts.append(f"{gpu_hours:.4g} GPU hours")
         if amount is not None:
-            parts.append(f"{amount:.2f} {currency}")
+            parts.append(f"{'at most ' * any(bounds)}{amount:.2f} {currency}")
         return CostCounted(
             node_hours=node_hours,
             gpu_hours=gpu_hours,
             cost=amount,
             currency=currency,
             text=", ".join(parts),
-            unknown=" ".join(filter(None, dict.fromkeys([*unknown, self._problem]))),
+            unknown=" ".join(filter(None, dict.fromkeys([*unknown, *bounds, self._problem]))),
         )
 
     def _hours(self) -> float:

@@ -23,10 +23,11 @@ from aml_train.core.trust import PROTECTED, Trust
 from aml_train.core.version import __version__
 from aml_train.image.inputs import BaseImage
 from aml_train.image.spec import CheckPolicy, ImageSpec, Release, TestSpec, plan_image
-from aml_train.jobs.cost import placement_of
+from aml_train.jobs.cost import placement_of, placements_of, spot_remark
 from aml_train.jobs.data import input_name
 from aml_train.jobs.setup import add_setup
 from aml_train.jobs.spec import JobTemplate, NodesImage, TargetNames, job_name, stem_of
+from aml_train.jobs.workspace import NodeKind
 from aml_train.pipeline.plan_graph import job_document
 from aml_train.pipeline.project_name import ProjectName, folder_project
 from aml_train.pipeline.resolve import Commit, Resolved
@@ -134,6 +135,7 @@ def make_plan(
     notices += _secrets(config, resolved)
     notices += [f"The image {one.spec.name} has no tests." for one in images[1:] if one.tests is None]
     notices += _left_out_tags(config, resolved.trust)
+    notices += _spot_at_most(config, document)
     code, code_digest = resolved.code, resolved.code_digest
     if code is not None and not code.entries:
         notices.append(f"There is nothing to send in {code.root}: the job gets no code.")
@@ -281,6 +283,15 @@ def _checks(image: ImageSpec, config: Config, nodes: Sequence[JobNode]) -> Check
     several = any(placement_of(part).nodes > 1 for part in parts)
     launchers = {str((part.get("distribution") or {}).get("type")).lower() for part in parts}
     return replace(image.checks, several_nodes=several, mpi="mpi" in launchers)
+
+
+def _spot_at_most(config: Config, document: Mapping[str, Any]) -> list[str]:
+    """Return which Spot nodes count at the price of dedicated ones, as far as the files say what runs where."""
+    cluster = config.target.cluster
+    kinds = [NodeKind(size=cluster.size, spot=cluster.tier == "spot")] if cluster is not None else []
+    kinds += [NodeKind(size=one.size, spot=one.spot) for one in placements_of(document) if one.size]
+    remarks = dict.fromkeys(spot_remark(config.cost, kind) for kind in kinds)
+    return [text for text in remarks if text]
 
 
 def _secrets(config: Config, resolved: Resolved) -> list[str]:

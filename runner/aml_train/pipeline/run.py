@@ -95,7 +95,9 @@ def _run_stages(ctx: RunContext) -> tuple[str, str]:
             baseline = check_baseline(
                 service, plan.config.gate, plan.config.baseline, prover=ctx.prover(target), data=inputs
             )
-        Spending(plan.config.cost, service).check(plan.job.document, plan.config.target.cluster)
+        for text in Spending(plan.config.cost, service).check(plan.job.document, plan.config.target.cluster):
+            if text not in plan.notices:
+                ctx.notice(text)
         images = build_and_test(ctx, target)
         template = dataclasses.replace(template, data=data() if data is not None else {})
         job = submit_job(ctx, target, template, images, baseline)

@@ -66,6 +66,24 @@ def test_the_price_is_that_of_size_and_tier(kind: NodeKind, price: float | None)
     assert price_of(CostConfig(prices=PRICES), kind) == price
 
 
+def test_spot_without_a_price_counts_as_dedicated_and_says_that_this_is_a_bound() -> None:
+    spot = NodeKind(size="Standard_ND96asr_v4", gpus=8, spot=True)
+    config = CostConfig(prices={"standard_nd96asr_v4": Price(dedicated=10.0)}, max_cost=40.0)
+    spending, cap = spent(config, spot, 1.0)
+    cost = spending.cost()
+    assert cost is not None
+    assert (cost.cost, cost.text) == (10.0, "1 node hours, 8 GPU hours, at most 10.00 USD")
+    assert "count at the price of dedicated ones, 10 USD an hour, as the upper bound" in cost.unknown
+    assert cap is not None
+    assert cap.seconds == 3 * 3600
+    (remark,) = spending.check({"resources": {"instance_type": "Standard_ND96asr_v4"}}, None)
+    assert remark == cost.unknown
+    own = replace(config, prices=PRICES)
+    known = spent(own, spot, 1.0)[0].cost()
+    assert known is not None
+    assert (known.text, known.unknown) == ("1 node hours, 8 GPU hours, 5.00 USD", "")
+
+
 def test_what_is_not_known_is_said_and_not_guessed() -> None:
     cost = spent(CostConfig(prices=PRICES), NodeKind(problem="AzureML does not say."), 1)[0].cost()
     assert cost is not None
@@ -90,7 +108,7 @@ def test_the_bounds_become_the_time_that_is_left() -> None:
     ("kind", "why"),
     [
         (NodeKind(size="Standard_X"), "has no dedicated price of Standard_X"),
-        (NodeKind(size="Standard_X", spot=True), "has no low-priority price of Standard_X"),
+        (NodeKind(size="Standard_X", spot=True), "has no dedicated price of Standard_X"),
         (NodeKind(problem="There is no compute c."), "There is no compute c."),
     ],
 )

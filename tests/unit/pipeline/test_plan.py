@@ -71,6 +71,18 @@ def test_our_image_replaces_the_environment_and_the_plan_says_so(tmp_path: Path)
     assert "azureml:sklearn:1" not in text.split("\njob:\n")[1].split("\ngate: ")[0]
 
 
+def test_the_plan_says_which_spot_nodes_count_as_dedicated(tmp_path: Path) -> None:
+    project(
+        tmp_path,
+        "job: job.yml\ntarget: azure\ntargets: {azure: {compute: {name: gpu, size: Standard_A, tier: spot}}}\n"
+        "cost: {max-cost: 5, prices: {Standard_A: 2}}\n",
+    )
+    assert any(
+        "Spot nodes of Standard_A count at the price of dedicated ones, 2 USD an hour" in one
+        for one in plan_of(tmp_path).notices
+    )
+
+
 def test_the_commit_is_a_tag_and_never_in_the_image(tmp_path: Path) -> None:
     project(tmp_path, "job: job.yml\nimage: {base: 'python:3.11'}\n")
     one = plan_of(tmp_path, Commit(sha="1" * 40, branch="main", dirty=False))

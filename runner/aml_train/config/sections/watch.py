@@ -60,7 +60,9 @@ class Price:
     """The price of a node of one size for an hour, by tier; None if it is unknown."""
 
     dedicated: float | None = key(_PRICE, "Price of a dedicated node for an hour.", default=None)
-    low_priority: float | None = key(_PRICE, "Price of a node of low priority (Spot) for an hour.", default=None)
+    low_priority: float | None = key(
+        _PRICE, "Price of a Spot node for an hour; by default the dedicated one, as the upper bound.", default=None
+    )
 
 
 @section
