@@ -36,7 +36,7 @@ from aml_train.core.secrets import known_secrets
 from aml_train.core.text import size
 from aml_train.core.version import __version__
 from aml_train.image.base import docker_registries
-from aml_train.jobs.cost import placement_of
+from aml_train.jobs.placement import placement_of
 from aml_train.local.admin import emulator_info
 from aml_train.local.settings import EmulatorSettings
 from aml_train.pipeline.prepare import registry_logins

@@ -44,9 +44,10 @@ from aml_train.image.spec import Tested
 from aml_train.jobs.attempts import Comparison
 from aml_train.jobs.data import DataSource
 from aml_train.jobs.identity import identity_difference, job_identity
+from aml_train.jobs.placement import Placement
 from aml_train.jobs.spec import JobSpec, JobTemplate, make_job
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.workspace import JobView, LogBeganAnewError, ModelView, NewModel, Placement, Workspace
+from aml_train.jobs.workspace import JobView, LogBeganAnewError, ModelView, NewModel, Workspace
 from aml_train.models.catalogue import Catalogue
 from aml_train.models.register import register_model
 

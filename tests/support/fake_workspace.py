@@ -11,9 +11,10 @@ from aml_train.core.errors import ServiceError
 from aml_train.core.threads import CancelToken
 from aml_train.gate.history import MetricPoint
 from aml_train.gate.logged import Logged, LoggedSet
+from aml_train.jobs.placement import NodeKind, Placement
 from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.workspace import JobView, LogBeganAnewError, NodeKind, Placement, StorageUnreachableError
+from aml_train.jobs.workspace import JobView, LogBeganAnewError, StorageUnreachableError
 from aml_train.testing.memory import MemoryService
 
 

@@ -6,7 +6,7 @@ import logging
 import queue
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -133,13 +133,9 @@ class Containers:
         for output in (*self._processes, *self._nodes):
             output.abandon()
 
-    def readers(self) -> tuple[Callable[[str], Iterator[bytes] | None], ...]:
+    def readers(self) -> tuple[Callable[[str], Generator[bytes, None, None] | None], ...]:
         """Return for each node a function from path to tar stream; the first node is last."""
         return tuple(partial(self._engine.get, one) for one in reversed(self.ids))
-
-    def added(self, folder: str, wanted: Callable[[str], bool]) -> dict[str, int]:
-        """Return the wanted files below *folder* that no image has: relative path → bytes."""
-        return {path: size for one in self.ids for path, size in self._engine.added(one, folder, wanted).items()}
 
     def container_exit(self) -> ContainerExit:
         """Return how the command ended, when all containers were waited for."""

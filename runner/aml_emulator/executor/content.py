@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import tarfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
 from aml_emulator.executor import archive, launch, layout
-from aml_emulator.executor.archive import Capture, ContentError
+from aml_emulator.executor.archive import Capture, ChunkReader, ContentError
 from aml_emulator.executor.layout import Layout, UnsafePathError
 from aml_emulator.executor.spec import BlobStore, InputSpec, RunSink, RunSpec
 
 _WILD = re.compile(r"[*?]")
+#: Bytes of the working folder that are looked through for files that the job loses.
+_MOST_LOOKED_THROUGH = 2 << 30
 
 
 def split_glob(path: str) -> tuple[str, str | None]:
@@ -54,7 +57,7 @@ PYTHON_FILES = {
 }
 """The files that every Python of a job loads at start: name there → file here."""
 
-Get = Callable[[str], Iterator[bytes] | None]
+Get = Callable[[str], Generator[bytes, None, None] | None]
 """Gives a path of the container as a tar stream, or None where there is nothing."""
 
 
@@ -136,22 +139,33 @@ class Content:
             sink.output(item.name)
         yield from self._write_back(nodes)
 
-    def unkept(self, added: Callable[[str, Callable[[str], bool]], dict[str, int]]) -> dict[str, int]:
+    def unkept(self, nodes: Sequence[Get]) -> dict[str, int]:
         """Return the files that the command left in its folder, where nobody finds them again: path → bytes.
 
-        Args:
-            added: returns the wanted files that a folder of the containers has beyond their images.
+        The first 2 GiB of each node's folder are looked through. The engine's list of changes would name all of them, but
+        for it the engine compares every file of the image, which takes many seconds for a large one.
+
+        Raises:
+            tarfile.TarError: an archive is damaged or cut short.
         """
         code, sent = self._spec.code, set[str]()
         if code is not None:
             sent = {entry.name for entry in self._blobs.walk(code.container, code.prefix)}
-
-        def is_lost(path: str) -> bool:
-            first = path.partition("/")[0]
-            hidden = any(part.startswith((".", "__pycache__")) for part in path.split("/"))
-            return not hidden and first not in layout.CAPTURED_FOLDERS and path not in sent
-
-        return added(self._plan.working_directory, is_lost)
+        lost: dict[str, int] = {}
+        for get in nodes:
+            stream = get(self._plan.working_directory)
+            if stream is None:
+                continue
+            with contextlib.closing(stream), tarfile.open(fileobj=ChunkReader(stream), mode="r|") as members:
+                for member in members:
+                    path = member.name.partition("/")[2]
+                    hidden = any(part.startswith((".", "__pycache__")) for part in path.split("/"))
+                    kept = path in sent or path.partition("/")[0] in layout.CAPTURED_FOLDERS
+                    if member.isreg() and not (hidden or kept):
+                        lost[path] = member.size
+                    if member.offset_data + member.size > _MOST_LOOKED_THROUGH:
+                        break
+        return lost
 
     def _write_back(self, nodes: Sequence[Get]) -> list[str]:
         """Store changed files of inputs of the mode ``ReadWriteMount``; return notes.

@@ -11,14 +11,12 @@ import logging
 import secrets
 import tarfile
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, cast
 
 from docker.errors import APIError, NotFound
 from docker.types import DeviceRequest, LogConfig
-from docker.utils import decode_json_header
 
 from aml_emulator.executor.archive import ChunkReader
 from aml_emulator.executor.images import Images
@@ -287,23 +285,6 @@ class Engine:
         Followed, an engine may drop a last line without a newline; once the container has ended it is there.
         """
         return OutputStream(self._api.logs(container_id, stdout=True, stderr=True, stream=True, follow=follow))
-
-    def added(self, container_id: str, folder: str, wanted: Callable[[str], bool]) -> dict[str, int]:
-        """Return the wanted files below *folder* that the image does not have: relative path → bytes, 20 at most."""
-        lead = f"{folder}/"
-        changes = self._api.diff(container_id) or ()
-        paths = [
-            one["Path"].removeprefix(lead) for one in changes if one["Path"].startswith(lead) and one["Kind"] == 1
-        ]
-        found = {}
-        for path in islice(filter(wanted, paths), 200):
-            api: Any = self._api  # docker-py asks for a whole archive only
-            place = api._url("/containers/{0}/archive", container_id)
-            answer = api.head(place, params={"path": lead + path}, timeout=60)
-            stat = decode_json_header(answer.headers["X-Docker-Container-Path-Stat"]) if answer.ok else {"mode": -1}
-            if stat["mode"] >> 24 == 0:  # a plain file: Go's types of files are above the permissions
-                found[path] = int(stat["size"])
-        return dict(sorted(found.items(), key=lambda one: -one[1])[:20])
 
     def follow_file(self, container_id: str, path: str) -> OutputStream:
         """Return a growing file of a running container, from its start to the end.

@@ -278,8 +278,8 @@ class JobExecution:
                 raise RunFailedError(RunError(code="SystemError", message=message)) from error
         if result.status == "Completed":
             try:
-                self._sink.unkept(self._content.unkept(containers.added))
-            except EngineFault as error:
+                self._sink.unkept(self._content.unkept(containers.readers()))
+            except (tarfile.TarError, *EngineFault) as error:
                 self._note(f"Which files the job left outside its outputs is unknown: {fault_text(error)}")
         return result
 

@@ -21,16 +21,10 @@ from aml_train.core.secrets import known_secrets
 from aml_train.gate.history import MetricPoint
 from aml_train.gate.logged import LoggedSet
 from aml_train.jobs.composed import ChildView
+from aml_train.jobs.placement import NodeKind, Placement
 from aml_train.jobs.spec import SERVERLESS
 from aml_train.jobs.states import JobStatus, parse_status
-from aml_train.jobs.workspace import (
-    JobView,
-    LogBeganAnewError,
-    ModelView,
-    NodeKind,
-    Placement,
-    StorageUnreachableError,
-)
+from aml_train.jobs.workspace import JobView, LogBeganAnewError, ModelView, StorageUnreachableError
 
 _MOST_CODES: Final = 20
 

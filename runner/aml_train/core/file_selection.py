@@ -5,10 +5,11 @@ The walk reads ignore files and directories, and no contents.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -249,7 +250,7 @@ class Walker:
                     raise self._fault(str(file.absolute()), "it is not UTF-8") from error
                 except OSError as error:
                     raise unreadable(file.absolute(), error) from error
-                return _Rules(spec=_spec([line for line in lines if _is_pattern(line)], git=self.nested))
+                return _Rules(spec=_spec(tuple(line for line in lines if _is_pattern(line)), git=self.nested))
         return None
 
     @staticmethod
@@ -345,7 +346,8 @@ def _is_pattern(line: str) -> bool:
     return True
 
 
-def _spec(lines: Sequence[str], *, git: bool) -> pathspec.PathSpec[Any]:
+@functools.lru_cache(maxsize=64)
+def _spec(lines: tuple[str, ...], *, git: bool) -> pathspec.PathSpec[Any]:
     """Return *lines* as rules.
 
     Git's own, or azure-ai-ml's, where the last match decides.

@@ -18,28 +18,9 @@ from aml_train.gate.logged import LoggedSet
 from aml_train.jobs.composed import ChildView, JobKind, Objective
 from aml_train.jobs.data import DataIdentity, DataSource
 from aml_train.jobs.identity import Identity
+from aml_train.jobs.placement import NodeKind, Placement
 from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.states import JobStatus
-
-
-@dataclass(frozen=True, kw_only=True)
-class Placement:
-    """The nodes that a job requests, of a compute or (serverless) of a VM *size*."""
-
-    compute: str | None = None
-    nodes: int = 1
-    size: str | None = None
-    spot: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class NodeKind:
-    """The nodes that a job runs on; None for unknown values, and *problem* says why."""
-
-    size: str | None = None
-    gpus: int | None = None
-    spot: bool = False
-    problem: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,11 +23,10 @@ from aml_train.core.trust import PROTECTED, Trust
 from aml_train.core.version import __version__
 from aml_train.image.inputs import BaseImage
 from aml_train.image.spec import CheckPolicy, ImageSpec, Release, TestSpec, plan_image
-from aml_train.jobs.cost import placement_of, placements_of, spot_remark
 from aml_train.jobs.data import input_name
+from aml_train.jobs.placement import NodeKind, placement_of, placements_of, spot_remark
 from aml_train.jobs.setup import add_setup
 from aml_train.jobs.spec import JobTemplate, NodesImage, TargetNames, job_name, stem_of
-from aml_train.jobs.workspace import NodeKind
 from aml_train.pipeline.plan_graph import job_document
 from aml_train.pipeline.project_name import ProjectName, folder_project
 from aml_train.pipeline.resolve import Commit, Resolved

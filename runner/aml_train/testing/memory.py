@@ -33,9 +33,10 @@ from aml_train.gate.logged import SCALAR, TABLE, Logged, LoggedRow, LoggedSet
 from aml_train.jobs.composed import ChildView
 from aml_train.jobs.data import DataFile, DataIdentity, DataSource, identity_of
 from aml_train.jobs.identity import Identity, job_identity
+from aml_train.jobs.placement import NodeKind, Placement
 from aml_train.jobs.spec import JobSpec
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.workspace import JobView, LogBeganAnewError, ModelView, NewModel, NodeKind, Placement
+from aml_train.jobs.workspace import JobView, LogBeganAnewError, ModelView, NewModel
 from aml_train.models.register import is_same_model
 
 _FROM_JOB: Final = re.compile(r"azureml://jobs/([^/]+)/")

@@ -9,7 +9,7 @@ from aml_train.azure.clouds import AZURE_PUBLIC
 from aml_train.azure.names import WorkspaceId
 from aml_train.azure.workspace import AzureRest
 from aml_train.core.errors import ServiceError
-from aml_train.jobs.workspace import NodeKind, Placement
+from aml_train.jobs.placement import NodeKind, Placement
 from tests.support.plain_answers import answered
 
 SIZES = {

@@ -9,10 +9,11 @@ import pytest
 from aml_train.config.sections.watch import CostConfig, Price, RetryConfig
 from aml_train.core.errors import InvalidError
 from aml_train.core.events import CostCounted
-from aml_train.jobs.cost import Spending, placement_of, price_of
+from aml_train.jobs.cost import Spending
 from aml_train.jobs.pace import Cap
+from aml_train.jobs.placement import NodeKind, Placement, placement_of, price_of
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.workspace import JobView, NodeKind, Placement
+from aml_train.jobs.workspace import JobView
 from tests.support.fake_workspace import FakeClock, FakeService
 from tests.unit.jobs.test_attempts import preempted
 from tests.unit.pipeline.test_run import good_service, make_plan, run

@@ -10,8 +10,9 @@ from aml_train.config.sections.watch import CostConfig, Price
 from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.jobs.composed import ChildView
 from aml_train.jobs.cost import Spending
+from aml_train.jobs.placement import NodeKind, Placement
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.workspace import JobView, NodeKind, Placement
+from aml_train.jobs.workspace import JobView
 from tests.support.memory_graphs import GraphService
 from tests.unit.pipeline.test_run import make_plan, run
 

@@ -10,8 +10,9 @@ from aml_train.core.errors import CancelledError, JobFailedError, NotRespondingE
 from aml_train.core.events import Event, JobStatusChanged, LogLines, Notice
 from aml_train.jobs.metrics import settle_metrics
 from aml_train.jobs.pace import Cap, Limits, Pace
+from aml_train.jobs.placement import Placement
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.workspace import JobView, Placement
+from aml_train.jobs.workspace import JobView
 from tests.support.fake_workspace import NAN, FakeClock, FakeService, lost
 from tests.support.watching import watch
 

@@ -32,8 +32,9 @@ from aml_train.core.files import FileSet
 from aml_train.gate.logged import columns_of
 from aml_train.jobs.data import DataSource
 from aml_train.jobs.metrics import tables_of_job
+from aml_train.jobs.placement import Placement
 from aml_train.jobs.snapshot import Snapshot
-from aml_train.jobs.workspace import LogBeganAnewError, Placement, Workspace
+from aml_train.jobs.workspace import LogBeganAnewError, Workspace
 from aml_train.models.catalogue import Catalogue
 from tests.support.wrong_answers import CASES, Answering, Reply, as_json, tries
 

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from aml_train.core.events import Event, LogLines, LogsEnded, LogTail, Notice, Traceback
 from aml_train.jobs.logs.report import JobLogs, best, cause_of, quote_logs, without_noise
+from aml_train.jobs.placement import Placement
 from aml_train.jobs.states import JobStatus
-from aml_train.jobs.workspace import JobView, Placement
+from aml_train.jobs.workspace import JobView
 from tests.support.fake_workspace import FakeService
 
 RAISED = 'Traceback (most recent call last):\n  File "train.py", line 3, in f\n{}: {}\n'
