@@ -5,6 +5,7 @@ The walk reads ignore files and directories, and no contents.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
@@ -250,7 +251,7 @@ class Walker:
                     raise self._fault(str(file.absolute()), "it is not UTF-8") from error
                 except OSError as error:
                     raise unreadable(file.absolute(), error) from error
-                return _Rules(spec=_spec(tuple(line for line in lines if _is_pattern(line)), git=self.nested))
+                return _Rules(spec=_usable(tuple(lines), git=self.nested))
         return None
 
     @staticmethod
@@ -334,13 +335,16 @@ def _listed(folder: Path) -> list[os.DirEntry[str]]:
         raise unreadable(folder, error) from error
 
 
-def _is_pattern(line: str) -> bool:
-    """Return whether a line of an ignore file can be used.
+def _usable(lines: tuple[str, ...], *, git: bool) -> pathspec.PathSpec[Any]:
+    """Return the lines of an ignore file that are patterns as rules: git skips others, such as ``[z-a]`` and ``!``."""
+    with contextlib.suppress(ValueError, re.error):
+        return _spec(lines, git=git)
+    return _spec(tuple(line for line in lines if _is_pattern(line)), git=git)
 
-    Git skips ``[z-a]`` and ``!``.
-    """
+
+def _is_pattern(line: str) -> bool:
     try:
-        pathspec.GitIgnoreSpec.from_lines([line])
+        _spec((line,), git=True)
     except (ValueError, re.error):
         return False
     return True

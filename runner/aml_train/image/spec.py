@@ -19,7 +19,6 @@ from aml_train.config.sections.image import ImageConfig, SecretConfig
 from aml_train.config.sections.image_packages import ProtectConfig
 from aml_train.config.sections.tests import TestSettings
 from aml_train.core.errors import InvalidError
-from aml_train.core.events import TestsFinished
 from aml_train.core.files import FileSet
 from aml_train.core.references import ImageRef
 from aml_train.core.trust import PROPOSALS_SUFFIX, PROTECTED, Trust
@@ -306,13 +305,6 @@ class TestRecord:
     at: str
     commit: str | None
     format: int = TEST_FORMAT
-
-    @property
-    def results(self) -> TestsFinished:
-        """The results, as those of an earlier run."""
-        return TestsFinished(
-            passed=self.passed, failed=self.failed, skipped=self.skipped, seconds=self.seconds, cached=True
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

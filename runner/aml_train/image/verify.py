@@ -19,7 +19,7 @@ from aml_train.image.readiness.check import (
     summary,
 )
 from aml_train.image.readiness.facts import Facts
-from aml_train.image.records import known_record, store_record
+from aml_train.image.records import known_record, results_of, store_record
 from aml_train.image.registry.manifest import Manifest
 from aml_train.image.spec import TestRecord
 from aml_train.image.testing.run import run_tests
@@ -116,5 +116,5 @@ def make_record(ctx: ImageContext, digest: str, results: TestsFinished | None) -
 def _report_cached(ctx: ImageContext, record: TestRecord) -> None:
     started = time.monotonic()
     ctx.listener(StageStarted(stage="tests", title=f"tests in the image: {record.command}"))
-    ctx.listener(record.results)
+    ctx.listener(results_of(record))
     ctx.finish("tests", f"passed in this image at {record.at}", started, skipped=True)

@@ -17,7 +17,7 @@ from aml_train.core.events import Broadcast, Event, Listener, to_json
 from aml_train.core.masking import Masker
 from aml_train.core.secrets import known_secrets
 from aml_train.core.streams import lasting_output
-from aml_train.core.temporary import sweep_folders
+from aml_train.core.sweep import sweep_folders
 from aml_train.core.threads import CancelToken
 from aml_train.image.leftovers import sweep_leftovers
 from aml_train.models.passport.trust import load_trust

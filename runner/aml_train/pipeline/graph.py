@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from aml_train.config.job.model import JobNode
 from aml_train.core.errors import AmlTrainError, JobFailedError, ServiceError
-from aml_train.core.events import NodeChanged
+from aml_train.core.events import GraphNode, NodeChanged
 from aml_train.core.tags import Tag
 from aml_train.jobs.composed import ChildView, unfinished
 from aml_train.jobs.cost import Spending
@@ -254,3 +255,26 @@ def run_with_model(service: Workspace, job: str, node: str | None) -> str:
     raise JobFailedError(
         f"The job {job} has no node {node}: there is no model to register.", hint="Correct model.node."
     )
+
+
+def graph_nodes(nodes: Sequence[JobNode], images: Mapping[str, str]) -> tuple[GraphNode, ...]:
+    """Return the nodes of a pipeline with what each runs in; none for another job.
+
+    Args:
+        nodes: all nodes.
+        images: the image of each node that runs in one, by its name.
+    """
+    return tuple(
+        GraphNode(name=node.name, needs=node.needs, environment=_environment(node, images))
+        for node in nodes
+        if node.name
+    )
+
+
+def _environment(node: JobNode, images: Mapping[str, str]) -> str:
+    if node.name in images:
+        return f"image {images[node.name]}".rstrip()
+    if node.kind == "other":
+        return "unchecked"
+    given = node.component or node.environment
+    return f"given: {given}" if isinstance(given, str) else "given: (inline)"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from aml_train.config.job.model import JobNode, inner_mappings, mapping_at
 from aml_train.config.model import Config
-from aml_train.core.events import GraphNode
 from aml_train.jobs.setup import add_setup
 from aml_train.jobs.spec import SERVERLESS, TargetNames
 
@@ -84,26 +83,3 @@ def _drop_environment(document: dict[str, Any], node: JobNode) -> bool:
     found = mapping_at(document, node.place).pop("environment", None)
     around = None if node.around is None else mapping_at(document, node.around).pop("environment", None)
     return found is not None or around is not None
-
-
-def graph_nodes(nodes: Sequence[JobNode], images: Mapping[str, str]) -> tuple[GraphNode, ...]:
-    """Return the nodes of a pipeline with what each runs in; none for another job.
-
-    Args:
-        nodes: all nodes.
-        images: the image of each node that runs in one, by its name.
-    """
-    return tuple(
-        GraphNode(name=node.name, needs=node.needs, environment=_environment(node, images))
-        for node in nodes
-        if node.name
-    )
-
-
-def _environment(node: JobNode, images: Mapping[str, str]) -> str:
-    if node.name in images:
-        return f"image {images[node.name]}".rstrip()
-    if node.kind == "other":
-        return "unchecked"
-    given = node.component or node.environment
-    return f"given: {given}" if isinstance(given, str) else "given: (inline)"

@@ -10,8 +10,8 @@ from typing import Any
 from aml_train.config.job.model import mapping_at
 from aml_train.core.text import readable_yaml
 from aml_train.image.spec import TestSpec
+from aml_train.pipeline.graph import graph_nodes
 from aml_train.pipeline.plan import Plan, PlannedImage
-from aml_train.pipeline.plan_graph import graph_nodes
 
 
 def plan_facts(plan: Plan) -> dict[str, Any]:

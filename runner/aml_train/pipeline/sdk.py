@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
 from typing import Final, Literal
 
 from aml_train.config.model import Config
@@ -23,6 +22,8 @@ def installed_v1() -> str | None:
             return None
     except ModuleNotFoundError:
         return None
+    # Only those who installed the extra wait for this import.
+    from importlib.metadata import PackageNotFoundError, version
 
     try:
         return version("azureml-core")

@@ -24,7 +24,7 @@ from aml_train.jobs.workspace import JobView, Workspace, no_job
 from aml_train.pipeline.baselines import baseline_tags
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.data import must_retrain
-from aml_train.pipeline.plan_graph import graph_nodes
+from aml_train.pipeline.graph import graph_nodes
 from aml_train.pipeline.result import Group, SubmittedJob
 from aml_train.pipeline.target import Target
 

@@ -17,7 +17,7 @@ from aml_train.azure.names import find_workspace
 from aml_train.azure.target import WorkspaceTarget, check_azure, connect_azure
 from aml_train.config.sections.image_builder import BuilderConfig
 from aml_train.core.docker import connect_engine
-from aml_train.core.temporary import sweep_folders
+from aml_train.core.sweep import sweep_folders
 from aml_train.image.builders.place import BuildPlace
 from aml_train.image.leftovers import sweep_leftovers
 from aml_train.local.admin import register_environments

@@ -12,7 +12,7 @@ from aml_train.core.events import ImageReady, TestsFinished
 from aml_train.core.references import ImageRef, is_digest
 from aml_train.core.tags import Tag
 from aml_train.image.readiness.check import installed_packages, load_facts
-from aml_train.image.records import any_record, places_of
+from aml_train.image.records import any_record, places_of, results_of
 from aml_train.jobs.workspace import JobView
 from aml_train.models.catalogue import Catalogue
 from aml_train.models.lineage import Tracer
@@ -98,7 +98,7 @@ def read_tests(sources: Tracer, image: ImageReady, view: JobView) -> TestsFinish
     opened, reference = _open(sources, image)
     with opened:
         record = any_record(opened, reference.repository, image.digest, key)
-    return None if record is None else record.results
+    return None if record is None else results_of(record)
 
 
 def changed_packages(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Row, ...]:

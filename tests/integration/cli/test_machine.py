@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from aml_train.core.events import Event
-from aml_train.core.temporary import sweep_folders
+from aml_train.core.sweep import sweep_folders
 
 COMMAND = [sys.executable, "-m", "aml_train"]
 QUIET = ("Traceback", "Exception ignored", "fault of aml-train")

@@ -14,7 +14,8 @@ from aml_train.core.docker import BuildCli
 from aml_train.core.errors import DiskError
 from aml_train.core.events import Event, Notice
 from aml_train.core.references import ImageRef
-from aml_train.core.temporary import LEASE, sweep_folders, temporary_folder, this_machine
+from aml_train.core.sweep import sweep_folders
+from aml_train.core.temporary import LEASE, temporary_folder, this_machine
 from aml_train.image.build import build as building
 from aml_train.image.inputs import BaseImage
 from aml_train.image.spec import ImageSpec
