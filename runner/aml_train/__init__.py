@@ -30,18 +30,29 @@ if TYPE_CHECKING:
     from aml_train.api.workspace import Histories as Histories
     from aml_train.api.workspace import JobList as JobList
     from aml_train.api.workspace import Workspace as Workspace
+    from aml_train.config.model import Config as Config
     from aml_train.core import errors as errors
     from aml_train.core import events as events
     from aml_train.core.threads import CancelToken as CancelToken
+    from aml_train.jobs.workspace import JobView as JobView
+    from aml_train.jobs.workspace import ModelView as ModelView
+    from aml_train.models.download import DownloadedModel as DownloadedModel
+    from aml_train.models.promotion.change import Promotion as Promotion
+    from aml_train.pipeline.prepare import PreparedRun as PreparedRun
     from aml_train.pipeline.result import RunOptions as RunOptions
 
 _MODULES = {
     "api.planning": ("RunResult", "attach", "load_config", "plan", "run"),
     "api.stages": ("Compared", "compare", "promote", "rollback"),
     "api.workspace": ("Histories", "JobList", "Workspace"),
+    "config.model": ("Config",),
     "core.errors": ("errors",),
     "core.events": ("events",),
     "core.threads": ("CancelToken",),
+    "jobs.workspace": ("JobView", "ModelView"),
+    "models.download": ("DownloadedModel",),
+    "models.promotion.change": ("Promotion",),
+    "pipeline.prepare": ("PreparedRun",),
     "pipeline.result": ("RunOptions",),
 }
 __all__ = ["__version__", *(name for names in _MODULES.values() for name in names)]

@@ -14,8 +14,8 @@ from scripts.docs.markdown import docstring, page, paragraph
 _SECTIONS: Final = {"Args:": "Arguments", "Raises:": "Errors", "Returns:": "Result", "Attributes:": "Attributes"}
 #: Fields of results that are documented by their classes alone.
 _DATA: Final = ("__version__",)
-#: Its methods are those that the pipeline calls.
-_ATTRIBUTES_ALONE: Final = ("MemoryService",)
+#: Their methods are those that the pipeline calls.
+_ATTRIBUTES_ALONE: Final = ("MemoryService", "Config")
 _SHORT: Final = 80
 
 

@@ -26,6 +26,9 @@ from aml_train.core.secrets import known_secrets
 class Config:
     """The configuration of a run.
 
+    >>> load_config(sets={"job.inputs.epochs": 20}).overrides
+    {'job.inputs.epochs': 20}
+
     Attributes:
         file: the aml-train.yml, or None for a bare job YAML.
         directory: the project folder, absolute: that of aml-train.yml or of the job's YAML.

@@ -27,6 +27,9 @@ from aml_train.jobs.states import JobStatus
 class JobView:
     """A job as the service shows it at one moment.
 
+    >>> Workspace.open().job(run(load_config()).job.name).status.value
+    'Completed'
+
     Attributes:
         properties: what was written down at its submission, and cannot be changed as tags can.
         studio_url: its page in the studio, or on the page of the local AzureML.
@@ -71,6 +74,9 @@ class JobView:
 @dataclass(frozen=True, kw_only=True)
 class ModelView:
     """One version of a registered model.
+
+    >>> run(load_config()).model.name
+    'digits'
 
     Attributes:
         stage: AzureML's own field, if it was set; use :attr:`staged`.

@@ -28,6 +28,10 @@ _SIGNED: Final = "Verify it: aml-train verify {}. Download another version, or t
 class DownloadedModel:
     """The result of a download.
 
+    >>> model = run(load_config()).model
+    >>> Workspace.open().download_model(f"{model.name}:{model.version}", "here").size
+    7
+
     Attributes:
         model: the version.
         folder: where its files are.

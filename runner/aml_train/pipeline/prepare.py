@@ -47,7 +47,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedRun:
-    """A plan, and what its execution needs."""
+    """A plan, and what its execution needs. It prints as what a run would do.
+
+    >>> planned = plan(load_config())
+    >>> run(planned).status
+    'passed'
+    """
 
     plan: Plan
     host: Host

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import inspect
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -44,6 +45,9 @@ def test_an_example_does_what_it_says(name: str, memory: MemoryService) -> None:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_a_public_name_is_documented(name: str) -> None:
+def test_a_public_name_is_documented_and_returns_what_is_public(name: str) -> None:
+    value = EXAMPLES[name]
     if name != "__version__":
-        assert inspect.getdoc(EXAMPLES[name])
+        assert inspect.getdoc(value)
+    returned = inspect.signature(value).return_annotation if inspect.isroutine(value) else ""
+    assert set(re.findall(r"[A-Z]\w+", returned)) <= {*aml_train.__all__, "Any", "Path", "Self"}

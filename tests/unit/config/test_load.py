@@ -544,6 +544,10 @@ TYPER_RUN = (
     f"{TYPER}def main(data: str, rate: Annotated[float, typer.Option('--lr')], n: int = 3): ...\ntyper.run(main)\n"
 )
 TYPER_APP = f"{TYPER}app = typer.Typer()\n@app.command()\ndef main(run_id: str = typer.Option(...), k: int = typer.Option(3)): ...\n"
+CLICK = "import click\n@click.command()\n@click.argument('data')\n@click.argument('out')\n@click.option('--lr', required=True)\n"
+CLICK += "@click.option('--fast', is_flag=True)\ndef f(**k): ...\nf()\n"
+ARGPARSE = "import argparse as a\np = a.ArgumentParser()\np.add_argument('data')\np.add_argument('-l', '--lr', required=True)\n"
+ARGPARSE += "p.add_argument('--fast', action='store_true')\np.add_argument('--many', nargs='*')\np.parse_args()\n"
 FIRE = "import fire\ndef main(data_dir, out, n=3, *, seed): ...\nfire.Fire(main)\n"
 
 
@@ -553,6 +557,8 @@ FIRE = "import fire\ndef main(data_dir, out, n=3, *, seed): ...\nfire.Fire(main)
         (TYPER_RUN, "", ["--lr", "data"]),
         (TYPER_RUN, "x.csv --lr 1", []),
         (TYPER_RUN, "x.csv --lr=1", []),
+        (TYPER_RUN, "--lr 1 --n 3", ["data"]),
+        (f"{TYPER}def main(data: str, fast: bool = False): ...\ntyper.run(main)\n", "--fast x.csv", []),
         (TYPER_APP, "", ["--run-id"]),
         (TYPER_APP, "--run-id 1 --k 2", []),
         # Which one is meant is known at run time, or its value comes from elsewhere.
@@ -570,13 +576,20 @@ FIRE = "import fire\ndef main(data_dir, out, n=3, *, seed): ...\nfire.Fire(main)
         (FIRE.replace("main)", "{'main': main})"), "", []),
         ("import argparse as a\np = a.ArgumentParser()\nif x:\n    p.add_argument('--lr', required=True)\n", "", []),
         ("import click\n@click.command()\n@click.option('--lr', required=True, envvar='LR')\ndef f(): ...\n", "", []),
+        (CLICK, "--lr 1 --fast a", ["out"]),
+        (CLICK, "", ["--lr", "data", "out"]),
+        (CLICK, "--lr 1 --fast a b", []),
+        (ARGPARSE, "--lr 1", ["data"]),
+        (ARGPARSE, "--lr 1 --many -1", []),
+        (ARGPARSE, "-l 1 --fast a", []),
+        (ARGPARSE, "--lr 1 -- -x", []),
         ("import argparse as a\na.ArgumentParser().add_argument('-o', required=True)\n", "-ofile", []),
     ],
 )
 def test_what_a_script_requires_is_in_the_command(
     script: str, arguments: str, missing: list[str], tmp_path: Path
 ) -> None:
-    """Cases of typer 0.20 and fire 0.7: those with something missing end with 2 there, the others do not."""
+    """Cases of typer 0.20, fire 0.7, click 8 and argparse: those with something missing end with 2 there, the others do not."""
     write(tmp_path, script, "src/train.py")
     job = {"code": "src", "environment": "azureml:e:1", "command": f"python train.py {arguments}"}
     write(tmp_path, yaml.safe_dump(job), "job.yml")

@@ -12,7 +12,7 @@ from typing import Final
 
 from aml_train.cli.scaffold.draft import Candidate, Item
 from aml_train.cli.scaffold.project import Project, TextFile, above_packages, folder_of, is_submitter
-from aml_train.config.job.script import called, required_arguments
+from aml_train.config.job.script import called, script_arguments
 from aml_train.config.yaml.nodes import Mark
 
 _NAMED: Final = re.compile(r"train\w*\.py|\w*_?train(ing)?\.py|main\.py|fit\.py|__main__\.py", re.IGNORECASE)
@@ -220,7 +220,7 @@ def _reads_from_top(file: TextFile, reads: Mapping[str, str]) -> bool:
 def _with_arguments(command: str, file: TextFile) -> tuple[str, tuple[str, ...]]:
     """Return a command with a word to fill in for each argument that the script requires, and a note for each."""
     notes = []
-    for one in required_arguments(file.tree):
+    for one in (each for each in script_arguments(file.tree) if each.required):
         flag = next((flag for flag in one.flags if flag.startswith("--")), one.flags[-1])
         word = re.sub(r"\W", "_", flag.lstrip("-")).upper()
         command += f" {word}" if one.positional else f" {flag} {word}"

@@ -56,13 +56,18 @@ _KEEPS: Final = re.compile(r"log_(?:artifact|image|file)s?$|upload_(?:file|folde
 
 @dataclass(frozen=True, kw_only=True)
 class Argument:
-    """An argument that a script requires: its flags, or the name of a positional one, and the line that declares it.
+    """An argument of a script: its flags, or the name of a positional one, and the line that declares it.
 
-    Fire takes each by its place as well (*either*), and the word after any flag as that flag's value.
+    Attributes:
+        required: whether the script does not start without it.
+        valued: whether the word after the flag is surely its value.
+        either: Fire takes each by its place as well, and the word after any flag as that flag's value.
     """
 
     flags: tuple[str, ...]
     line: int
+    required: bool = True
+    valued: bool = False
     either: bool = False
 
     @property
@@ -255,8 +260,8 @@ def files_not_kept(code: Path) -> dict[str, str]:
     }
 
 
-def required_arguments(tree: ast.Module) -> list[Argument]:
-    """Return the arguments that a script requires; none where which ones depends on others, as with subcommands."""
+def script_arguments(tree: ast.Module) -> list[Argument]:
+    """Return the arguments of a script; none where which ones it requires depends on others, as with subcommands."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     names = [called(call) for call in calls]
     imported = _imported(tree)
@@ -268,7 +273,7 @@ def required_arguments(tree: ast.Module) -> list[Argument]:
     for call, name in zip(calls, names, strict=True):
         flags = tuple(one.value for one in call.args if isinstance(one, ast.Constant) and isinstance(one.value, str))
         given = {one.arg: one.value for one in call.keywords}
-        if call in conditional or given.keys() & {"envvar", "prompt"}:
+        if call in conditional:
             continue
         if name == "add_argument" and flags:
             needed = _is_required(flags[0], given)
@@ -278,8 +283,8 @@ def required_arguments(tree: ast.Module) -> list[Argument]:
             )
         else:
             continue
-        if needed:
-            found.append(Argument(flags=flags, line=call.lineno))
+        required = needed and not given.keys() & {"envvar", "prompt"}
+        found.append(Argument(flags=flags, line=call.lineno, required=required, valued=_is_valued(flags, given)))
     return sorted(found, key=lambda one: one.line)
 
 
@@ -291,7 +296,7 @@ def _imported(tree: ast.Module) -> set[str]:
 
 
 def _of_function(tree: ast.Module, calls: Sequence[ast.Call], module: str) -> Iterator[Argument]:
-    """Yield the required parameters of the one function that typer or fire makes a command of.
+    """Yield the parameters of the one function that typer or fire makes a command of; of fire's, those that it requires.
 
     With another decorator, they may come from elsewhere.
     """
@@ -311,12 +316,11 @@ def _of_function(tree: ast.Module, calls: Sequence[ast.Call], module: str) -> It
         if module == "fire" and default is None:
             flags: tuple[str, ...] = (f"-{one.arg}", f"--{one.arg.replace('_', '-')}", f"--{one.arg}")
             yield Argument(flags=flags, line=one.lineno, either=True)
-        elif module == "typer" and (flags := _typer_flags(one, default)):
-            yield Argument(flags=flags, line=one.lineno)
+        elif module == "typer":
+            yield _typer_argument(one, default)
 
 
-def _typer_flags(one: ast.arg, default: ast.expr | None) -> tuple[str, ...]:
-    """Return what names a parameter that typer requires; nothing for another one."""
+def _typer_argument(one: ast.arg, default: ast.expr | None) -> Argument:
     annotated = list(ast.walk(one.annotation)) if one.annotation is not None else []
     declared = [default, *annotated]
     own = next(
@@ -335,12 +339,24 @@ def _typer_flags(one: ast.arg, default: ast.expr | None) -> tuple[str, ...]:
     optional = names & {"Context", "Optional", "bool"} or any(
         isinstance(node, ast.Constant) and node.value is None for node in annotated
     )
-    if not empty or optional or given.keys() & {"envvar", "prompt", "default_factory"}:
-        return ()
-    if own is None or called(own) == "Argument":
-        return (one.arg,)
-    texts = [node.value for node in own.args if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    return tuple(text for text in texts if text.startswith("-")) or (f"--{one.arg.replace('_', '-')}",)
+    required = empty and not optional and not given.keys() & {"envvar", "prompt", "default_factory"}
+    if called(own) == "Argument" if own is not None else empty:
+        return Argument(flags=(one.arg,), line=one.lineno, required=required)
+    texts = [node.value for node in own.args if isinstance(node, ast.Constant)] if own is not None else []
+    named = tuple(text for text in texts if isinstance(text, str) and text.startswith("-"))
+    flags = named or (f"--{one.arg.replace('_', '-')}",)
+    valued = "bool" not in names and _is_valued(flags, {**given, "default": default or ast.Constant(value=None)})
+    return Argument(flags=flags, line=one.lineno, required=required, valued=valued)
+
+
+def _is_valued(flags: Sequence[str], given: Mapping[str | None, ast.expr]) -> bool:
+    """Return whether each of the flags takes the word after it for sure, by the keywords of its declaration."""
+    if given.keys() & {"action", "nargs", "is_flag", "flag_value", "count"} or any("/" in flag for flag in flags):
+        return False
+    return flags[0].startswith("-") and not any(
+        (isinstance(node, ast.Name) and node.id == "bool") or isinstance(getattr(node, "value", None), bool)
+        for node in (given.get("type"), given.get("default"))
+    )
 
 
 def _is_required(flag: str, given: dict[str | None, ast.expr]) -> bool:
@@ -365,7 +381,8 @@ def _missing(script: Path, given: Sequence[str]) -> list[Argument]:
     words = [word.removeprefix("$[[").removesuffix("]]") for word in given]
     if any("$" in word.replace("${{", "") for word in words):
         return []
-    required = required_arguments(parsed(script.read_text("utf-8", "replace")))
+    arguments = script_arguments(parsed(script.read_text("utf-8", "replace")))
+    required = [one for one in arguments if one.required]
     flags = [word.partition("=")[0] for word in words if word.startswith("-")]
     unnamed = [one for one in required if one.positional or not any(_gives(word, one) for word in flags)]
     if any(one.either for one in unnamed):
@@ -375,8 +392,15 @@ def _missing(script: Path, given: Sequence[str]) -> list[Argument]:
             if not before.startswith("-") or "=" in before
         ]
         return unnamed[sum(not word.startswith("-") for word in loose) :]
-    plain = any(not word.startswith("-") for word in words)
-    return [one for one in unnamed if not (plain and one.positional)]
+    taking = {flag for one in arguments if one.valued for flag in one.flags}
+    # `-` and `-1` may stand in a place, and after `--` everything does.
+    loose = [
+        word
+        for before, word in zip(["", *words], words, strict=False)
+        if before not in taking and not re.match(r"-\D", word)
+    ]
+    by_place = [] if "--" in words else [one for one in unnamed if one.positional][len(loose) :]
+    return [one for one in unnamed if not one.positional or one in by_place]
 
 
 def _gives(word: str, one: Argument) -> bool:

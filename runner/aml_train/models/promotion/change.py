@@ -59,6 +59,10 @@ Confirm = Callable[[str], bool]
 class Promotion:
     """The result of a request.
 
+    >>> model = run(load_config()).model
+    >>> promote(f"{model.name}:{model.version}", to="production", actor="ann").previous is None
+    True
+
     Attributes:
         action: promote or rollback.
         status: ``changed``; ``unchanged`` where the version was in the stage already; ``dry-run``.
