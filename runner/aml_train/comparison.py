@@ -12,7 +12,7 @@ from typing import Final, Literal
 from aml_train.config.model import Config
 from aml_train.config.sections.gate import BaselineConfig
 from aml_train.core.comparison import Comparison, Side
-from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.core.errors import InvalidError
 from aml_train.core.git import Checkout, Origin
 from aml_train.gate.baseline import read_values
 from aml_train.gate.history import MetricPoint, series_of
@@ -158,8 +158,8 @@ def find_side(
         besides: the job on the other side, which is not the latest run of a branch here.
 
     Raises:
-        InvalidError: a file cannot be used, or the configuration does not say what is meant.
-        ServiceError: there is none of that name, or the service does not answer.
+        InvalidError: there is none of that name, a file cannot be used, or the configuration does not say what is meant.
+        ServiceError: the service does not answer.
     """
     if reference.kind == "file":
         return _of_file(Path(reference.name))
@@ -181,7 +181,7 @@ def find_side(
     prover = Recorded(origin=given.origin if given is not None else None)
     looked_up = find_baseline(service, [], config, prover=prover, candidate=besides)
     if looked_up.found is None:
-        raise ServiceError(f"There is no {reference.text}: {looked_up.why}.", hint=_FORMS)
+        raise InvalidError(f"There is no {reference.text}: {looked_up.why}.", hint=_FORMS)
     return _timed(service, looked_up.found.side, now)
 
 

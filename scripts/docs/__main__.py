@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,9 +23,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     build = commands.add_parser("build", help="build the site from docs/; a warning fails")
     build.add_argument("--output", type=Path, default=ROOT / ".aml-train/site", help="the folder of the site")
-    record = commands.add_parser("record", help="run a command and keep its output as docs/recordings/NAME.txt")
+    record = commands.add_parser("record", help="run commands and keep their output as docs/recordings/NAME.ansi")
     record.add_argument("name")
-    record.add_argument("argv", nargs=argparse.REMAINDER, metavar="-- COMMAND …")
+    record.add_argument("--folder", type=Path, help="where they run; by default here")
+    record.add_argument("commands", nargs="+", metavar="COMMAND", help="a command, in quotes")
     commands.add_parser(
         "screenshots",
         help="take the pictures of docs/screenshots from the page of a local AzureML with generated runs",
@@ -41,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from scripts.docs import recording, reference
 
     if options.command == "record":
-        return recording.record(ROOT, options.name, [one for one in options.argv if one != "--"])
+        recording.record(ROOT, options.name, [shlex.split(one) for one in options.commands], options.folder)
+        return 0
     reference.write(ROOT)
     recording.write(ROOT)
     return 0

@@ -6,12 +6,13 @@ both, so that no picture shows what no command has printed.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
 import shlex
 import subprocess
-import sys
+import termios
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -25,32 +26,50 @@ _COLUMNS: Final = 80
 #: As many lines of one source are kept; of more, the first, the last two, and a mark between them.
 _KEPT_LINES: Final = 4
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m")
-#: Where rich begins and ends its lines of running stages; each leaves an empty line if nothing is interactive.
-_CURSOR: Final = re.compile(r"\x1b\[\?25[lh]")
+#: What moves rich's lines of running stages: they are written again and again below everything else.
+_CURSOR: Final = re.compile(r"\x1b\[(?:\?25[lh]|\d*[ABKJ])")
 
 
-def record(root: Path, name: str, argv: Sequence[str]) -> int:
-    """Run a command, keep and draw its output; return the command's exit code.
+def record(root: Path, name: str, commands: Sequence[Sequence[str]], folder: Path | None = None) -> None:
+    """Run commands in *folder*, on a terminal; keep and draw their output.
 
-    The first line of the file is the command, as a user types it.
+    Above the output of each is the command, as a user types it. Of the lines of running stages, those of packages stay.
     """
-    environ = {**os.environ, "COLUMNS": str(_COLUMNS), "FORCE_COLOR": "1", "TTY_INTERACTIVE": "0"}
-    completed = subprocess.run(
-        argv, cwd=root, env=environ, text=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
-    typed = shlex.join((Path(argv[0]).name, *argv[1:]))
-    lines = [f"\x1b[1m$ {typed}\x1b[0m", *folded(settled(completed.stdout.replace(str(root), ".")))]
-    (root / _FOLDER).mkdir(exist_ok=True)
+    lines: list[str] = []
+    for argv in commands:
+        output = _on_terminal(argv, folder or root).replace(str(folder or root), ".")
+        lines += [*([""] if lines else []), f"\x1b[1m$ {shlex.join((Path(argv[0]).name, *argv[1:]))}\x1b[0m"]
+        lines += folded(settled(output))
     (root / _FOLDER / f"{name}.ansi").write_text("\n".join(lines) + "\n", encoding="utf-8")
     write(root)
-    print(f"{name}: exit code {completed.returncode}, {len(lines)} lines", file=sys.stderr)
-    return completed.returncode
+
+
+def _on_terminal(argv: Sequence[str], folder: Path) -> str:
+    """Return what a command writes on a terminal of 80 columns."""
+    ours, theirs = os.openpty()
+    termios.tcsetwinsize(theirs, (50, _COLUMNS))
+    environ = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(_COLUMNS)}
+    process = subprocess.Popen(argv, cwd=folder, env=environ, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    written = bytearray()
+    with contextlib.suppress(OSError):  # a terminal whose other side is closed
+        while read := os.read(ours, 65536):
+            written += read
+    os.close(ours)
+    process.wait()
+    return written.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def settled(output: str) -> list[str]:
-    """Return the lines that stay on a terminal, without those of running stages."""
-    lines = _CURSOR.sub("", output).splitlines()
-    return [line for line in lines if line.strip()] if _CURSOR.search(output) else lines
+    """Return the lines that stay on a terminal, and those of running stages that say how far packages are, once each."""
+    lines: dict[str, str] = {}
+    for number, line in enumerate(_CURSOR.sub("", output).splitlines()):
+        plain = _ESCAPES.sub("", line)
+        if not plain.startswith("▸ "):
+            lines[str(number)] = line
+        elif "packages: " in plain:
+            lines.setdefault(plain.partition("━")[0].partition("╸")[0], line)
+    return [line for line in lines.values() if line.strip()]
 
 
 def folded(lines: Sequence[str]) -> Iterator[str]:
@@ -65,7 +84,7 @@ def folded(lines: Sequence[str]) -> Iterator[str]:
 
 def _source(line: str) -> str | None:
     """Return the beginning of a foreign line, such as ``│ build``, or None."""
-    found = re.match(r"│ \w+ +", _ESCAPES.sub("", line))
+    found = re.match(r"[│▸] \w+ +", _ESCAPES.sub("", line))
     return found[0].rstrip().ljust(10) if found else None
 
 

@@ -49,13 +49,13 @@ def compare(
     docs/gate.md.
 
     \b
-    aml-train compare digits-4bd01f2c-1 digits-90aa3e61-1     two jobs
-    aml-train compare JOB model:digits:3                      a version of a model
-    aml-train compare JOB model:digits@production             the version in a stage
-    aml-train compare JOB stage:production                    of the model in aml-train.yml
-    aml-train compare JOB branch:main                         the last run of a branch that passed
-    aml-train compare JOB baseline                            the one that is configured
-    aml-train compare JOB report.json                         a file: {"val/accuracy": 0.95}
+    aml-train compare JOB OTHER                    two jobs
+    aml-train compare JOB model:digits:3           a version of a model
+    aml-train compare JOB model:digits@production  the version in a stage
+    aml-train compare JOB stage:production         of the model in aml-train.yml
+    aml-train compare JOB branch:main              the last that passed
+    aml-train compare JOB baseline                 the one that is configured
+    aml-train compare JOB report.json              a file: {"val/accuracy": 0.95}
     """
     names = parse_reference(left), parse_reference(right)
     workspace = functools.cache(lambda: open_workspace(project))

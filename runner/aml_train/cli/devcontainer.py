@@ -77,8 +77,8 @@ def devcontainer(
     `image` changes.
 
     \b
-    aml-train image devcontainer                        write the file, or update the digest
-    aml-train image devcontainer --check                in CI: exit code 10 if the file is outdated
+    aml-train image devcontainer          write the file, or update the digest
+    aml-train image devcontainer --check  in CI: exit code 10 if outdated
     aml-train image devcontainer --environment sklearn:3
     """
     config, image = find_image(project, environment)

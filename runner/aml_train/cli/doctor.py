@@ -27,8 +27,8 @@ def doctor(project: ProjectOptions, *, as_json: bool) -> None:
     """Check everything that a run needs; change nothing.
 
     \b
-    aml-train doctor                   this machine and the configured target
-    aml-train doctor --target azure    sign-in, roles, compute, registry, storage, network
+    aml-train doctor                 this machine and the configured target
+    aml-train doctor --target azure  sign-in, roles, compute, registry, …
 
     Each line is a check; a failure names the command that mends it. Exit code 0 without a failure, 2 for this machine or
     its configuration, 8 for services.

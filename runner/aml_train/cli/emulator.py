@@ -92,7 +92,7 @@ def emulator() -> None:
 
     \b
     aml-train emulator start
-    eval "$(aml-train emulator env)"       connects azure-ai-ml and MLflow in this shell
+    eval "$(aml-train emulator env)"  connects azure-ai-ml and MLflow here
     python my_azure_ml_script.py
     """
 
@@ -233,7 +233,7 @@ def fault() -> None:
     """Inject faults into requests, to test your error handling.
 
     \b
-    aml-train emulator fault add status --probability 0.1 --seed 7          one answer in ten is 503
+    aml-train emulator fault add status --probability 0.1 --seed 7  one in ten: 503
     aml-train emulator fault add status --status 429 --retry-after 2 --path '*/jobs/*' --count 3
     aml-train emulator fault add reset --after --method PUT --path '*/jobs/*' --count 1
     aml-train emulator fault add outage --host '*.blob.core.windows.net' --seconds 20
@@ -287,8 +287,8 @@ def role() -> None:
     """Change the roles of the identity that signs in.
 
     \b
-    aml-train emulator role set registry AcrPull      it may pull from the registry, and not push
-    aml-train emulator role set workspace Reader      its permissions in the workspace are those of Reader
+    aml-train emulator role set registry AcrPull  it may pull, not push
+    aml-train emulator role set workspace Reader  it may read the workspace
 
     They decide what the permissions interface answers, and what the registry's tokens allow. A place is `subscription`,
     `workspace`, `registry` or `storage`.
@@ -320,9 +320,9 @@ def job() -> None:
     """Preempt or fail a job, or change the state that it shows.
 
     \b
-    aml-train emulator job preempt NAME                   its nodes are taken back: it fails with PreemptionError
-    aml-train emulator job fail NAME --code ServiceError  it fails by a fault of AzureML
-    aml-train emulator job show NAME NotResponding        it shows that state until `job show NAME`, or its end
+    aml-train emulator job preempt NAME                   its nodes are taken back
+    aml-train emulator job fail NAME --code ServiceError  by a fault of AzureML
+    aml-train emulator job show NAME NotResponding        until the next `show`
     """
 
 

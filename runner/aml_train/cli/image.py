@@ -227,8 +227,8 @@ def render(
     """Print the Dockerfile of the configuration's image; build nothing.
 
     \b
-    aml-train image render                                 base and other images by their digests
-    aml-train image render --offline                       without engine and registry; give image.ofed.os for drivers
+    aml-train image render            base and other images by their digests
+    aml-train image render --offline  without engine and registry
     aml-train image render --write build && docker build build/context -f build/Dockerfile
     """
     loaded = project.load()

@@ -87,10 +87,11 @@ class _LazyGroup(click.Group):
 
 _EPILOG: Final = """\b
 Exit codes
-  0 passed, submitted      3 image-failed     6 gate-failed
-  1 error (ours)           4 tests-failed     7 cancelled, timed-out
-  2 invalid                5 job-failed       8 service-error, not-responding, preempted
-  10 outdated                                 9 not-verified
+  0 passed, submitted   4 tests-failed   8 service-error, not-responding,
+  1 error (ours)        5 job-failed       preempted
+  2 invalid             6 gate-failed    9 not-verified
+  3 image-failed        7 cancelled,    10 outdated
+                          timed-out
 """
 
 
@@ -104,11 +105,11 @@ def cli() -> None:
     """From a commit to a gated, registered model on Azure Machine Learning.
 
     \b
-    aml-train init                  write a first aml-train.yml for this repository
-    aml-train doctor                check everything that a run needs; change nothing
-    aml-train run                   build, test, submit, follow, gate, register
-    aml-train run --target azure    the same in an AzureML workspace
-    aml-train jobs logs -f JOB      follow a job's log
+    aml-train init                write a first aml-train.yml for this repository
+    aml-train doctor              check all that a run needs; change nothing
+    aml-train run                 build, test, submit, follow, gate, register
+    aml-train run --target azure  the same in an AzureML workspace
+    aml-train jobs logs -f JOB    follow a job's log
 
     The target `local` needs no cloud: it is the local AzureML, an emulator in a container.
     """

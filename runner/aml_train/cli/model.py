@@ -215,8 +215,8 @@ def lineage(address: str, project: ProjectOptions, *, as_json: bool) -> None:
     Each step is looked up:
 
     \b
-    ✓ verified: it exists and matches the record     · recorded: nothing here can confirm it
-    ✗ broken: it is gone, or does not match          ? unknown: the look-up failed
+    ✓ verified: it is as recorded              · recorded: not confirmed here
+    ✗ broken: it is gone, or does not match    ? unknown: the look-up failed
 
     Exit codes: 0, 6 if a step is broken, 8 the service.
     """

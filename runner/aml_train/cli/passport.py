@@ -42,8 +42,8 @@ def verify(address: str, project: ProjectOptions, policy: Path | None, *, as_jso
     its provenance, the code snapshot, the metrics, the gate's decision, data and parameters, tags, and the signatures.
 
     \b
-    ✓ recomputed: looked up or computed again      ✓ signed: a signer that the policy names says so
-    · stated: written down, and not proved         ? unknown: the look-up failed
+    ✓ recomputed: looked up again         ✓ signed: by one whom the policy names
+    · stated: written down, not proved    ? unknown: the look-up failed
     ✗ refused: it does not hold
 
     Exit codes: 0, 2 invalid, 8 the service, 9 a claim is refused or the policy demands more.

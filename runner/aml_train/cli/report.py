@@ -67,10 +67,10 @@ def report(
     further jobs are drawn over those of the first. Without JOB, it is the latest job of the configuration.
 
     \b
-    aml-train report                                       the latest job, into report.html
-    aml-train report JOB -o report.md                      as Markdown
-    aml-train report JOB --baseline branch:main            compared with the last run of main that passed
-    aml-train report JOB OTHER THIRD                       three jobs in one chart
+    aml-train report                             the latest job, into report.html
+    aml-train report JOB -o report.md            as Markdown
+    aml-train report JOB --baseline branch:main  against the last of main
+    aml-train report JOB OTHER THIRD             three jobs in one chart
     aml-train report model:digits@production -o - --format json
     """
     form = form or ("html" if output == "-" else _SUFFIXES.get(Path(output).suffix.lower()))

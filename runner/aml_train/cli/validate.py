@@ -64,8 +64,8 @@ def convert(project: ProjectOptions) -> None:
     """Convert a run configuration of the SDK v1 to a command job.
 
     \b
-    aml-train convert > job.yml                                    the one of aml-train.yml
-    aml-train convert --config .azureml/gpu.runconfig > job.yml    any other
+    aml-train convert > job.yml   # the one of aml-train.yml
+    aml-train convert --config .azureml/gpu.runconfig > job.yml   # any other
 
     Settings that a command job cannot express are refused with their line. No service is contacted.
     """

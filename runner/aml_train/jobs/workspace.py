@@ -284,7 +284,7 @@ def seconds_of(run: JobView | ChildView, now: datetime.datetime | None = None) -
 
 def no_job(tagged_jobs: Callable[[str], Iterator[JobView]], name: str) -> InvalidError:
     """Return the error for a job that is not in the workspace; its hint names the one that may be meant."""
-    newest = itertools.islice(tagged_jobs(Tag.CONFIGURATION), _NEWEST)
+    newest = itertools.islice(tagged_jobs(Tag.VERSION), _NEWEST)
     near = nearest(name, tuple(view.name for view in newest))
     meant = f"Did you mean {near}? " if near else ""
     return InvalidError(f"There is no job {name} in the workspace.", hint=f"{meant}See: aml-train jobs list")

@@ -49,8 +49,8 @@ def collect_report(
         baseline: what the job is compared with; None for the configured baseline.
 
     Raises:
-        InvalidError: what is named has no job, or nothing is named and there is no configuration.
-        ServiceError: there is no such job, or the service does not answer at all.
+        InvalidError: there is no such job, or nothing is named and there is no configuration.
+        ServiceError: the service does not answer at all.
     """
     return values.tidy(_Collector(sources).collect(jobs, baseline), sources.masker.mask)
 
@@ -127,7 +127,7 @@ class _Collector:
         for view in itertools.islice(self._service.tagged_jobs(Tag.CONFIGURATION), _LOOKED_AT):
             if origin.is_of(view.tags.get(Tag.REPOSITORY, ""), view.tags.get(Tag.CONFIGURATION, "")):
                 return _Job(view=view)
-        raise ServiceError(
+        raise InvalidError(
             f"There is no job of {origin.configuration} in the workspace.", hint="See: aml-train jobs list."
         )
 

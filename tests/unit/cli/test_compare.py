@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from aml_train.cli.main import cli
 from aml_train.comparison import Project, Reference, find_side, parse_reference
 from aml_train.config.load import load_config
-from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
+from aml_train.core.errors import AmlTrainError, InvalidError
 from aml_train.core.git import Origin
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView
@@ -162,8 +162,8 @@ def test_what_the_project_says(tmp_path: Path) -> None:
     ("text", "error", "message"),
     [
         ("never", InvalidError, "There is no job never in the workspace."),
-        ("model:digits:9", ServiceError, "There is no model:digits:9: the model digits with version 9 is missing (of its 1 versions none is)."),
-        ("branch:main", ServiceError, "There is no branch:main: no run of aml-train.yml in github.com/o/r on the branch main has passed."),
+        ("model:digits:9", InvalidError, "There is no model:digits:9: the model digits with version 9 is missing (of its 1 versions none is)."),
+        ("branch:main", InvalidError, "There is no branch:main: no run of aml-train.yml in github.com/o/r on the branch main has passed."),
         ("stage:production", InvalidError, "'stage:production' is a stage of the project's model, and aml-train.yml has no `model`."),
         ("baseline", InvalidError, "aml-train.yml has no `baseline`."),
         ("gone.json", InvalidError, "gone.json cannot be read: No such file or directory"),

@@ -313,7 +313,7 @@ def test_logs_in_storage_that_is_not_reached_are_missing() -> None:
     [
         (("nowhere-1",), InvalidError, "There is no job nowhere-1"),
         ((JOB, "nowhere-1"), InvalidError, "There is no job nowhere-1"),
-        (("model:digits:99",), ServiceError, "There is no model:digits:99"),
+        (("model:digits:99",), InvalidError, "There is no model:digits:99"),
         (("baseline",), InvalidError, "no configuration here"),
     ],
 )
@@ -342,7 +342,7 @@ def test_without_a_job_it_is_the_latest_of_the_configuration(tmp_path: Path) -> 
     assert found.job.name == "newer-1"
     with pytest.raises(InvalidError, match="no configuration here"):
         collect_report(sources(made), [])
-    with pytest.raises(ServiceError, match=r"no job of sub/aml-train\.yml in the workspace"):
+    with pytest.raises(InvalidError, match=r"no job of sub/aml-train\.yml in the workspace"):
         latest(made, config, origin=replace(ORIGIN, configuration="sub/aml-train.yml"))
 
 
@@ -358,7 +358,7 @@ def test_folders_without_git_do_not_see_each_others_jobs(tmp_path: Path) -> None
     assert report.job is not None
     assert passed.view is not None
     assert report.job.name == passed.view.name == "newer-1"
-    with pytest.raises(ServiceError, match=r"no job of aml-train\.yml in the workspace"):
+    with pytest.raises(InvalidError, match=r"no job of aml-train\.yml in the workspace"):
         latest(made, other, there)
     assert "AML_TRAIN_BRANCH" in latest_passed(made.service, Recorded(origin=there), "main").why
 

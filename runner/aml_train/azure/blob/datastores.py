@@ -109,14 +109,14 @@ class DataWorkspace:
         """Return the version of a data asset that is meant.
 
         Raises:
-            ServiceError: it is not there.
+            InvalidError: it is not there.
         """
         version = address.version or self._latest(address.name)
         what = f"Looking for the data asset {address.name}:{version}"
         url = self._rest.arm(f"/data/{quote(address.name)}/versions/{quote(version)}")
         found = self._rest.read(url, what, params=_API)
         if found is None:
-            raise ServiceError(
+            raise InvalidError(
                 f"There is no data asset {address.name}:{version} in the workspace {self._rest.workspace.name}.",
                 hint=f"Versions: aml-train data ls azureml:{address.name}; or register it: aml-train data upload … --name {address.name}",
             )
@@ -154,7 +154,7 @@ class DataWorkspace:
         found = self._container(name)
         latest = None if found is None else found.literal("latestVersion")
         if not latest:
-            raise ServiceError(
+            raise InvalidError(
                 f"There is no data asset {name} in the workspace {self._rest.workspace.name}.",
                 hint=f"Register it: aml-train data upload … --name {name}",
             )
