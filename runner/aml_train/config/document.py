@@ -18,6 +18,7 @@ from aml_train.config.sections.image import IMAGE
 from aml_train.config.sections.images import IMAGES
 from aml_train.config.sections.model import MODEL, PROMOTE
 from aml_train.config.sections.passport import PASSPORT
+from aml_train.config.sections.replicates import REPLICATES
 from aml_train.config.sections.targets import TARGET, TARGETS
 from aml_train.config.sections.tests import TESTS
 from aml_train.config.sections.watch import COST, RETRY, WATCH
@@ -85,6 +86,10 @@ DOCUMENT: Final = Record(
         ),
         "gate": Key(GATE, "Rules that the metrics must meet: a rule, or a list of them, for each metric."),
         "baseline": Key(BASELINE, "Values that rules with `baseline` compare with."),
+        "replicates": Key(
+            REPLICATES,
+            "Values of an input, such as the seed: the job is run with each, and the gate judges them together.",
+        ),
         "model": Key(MODEL, "Model that is registered after the gate."),
         "promote": Key(PROMOTE, "Conditions of promoting a model, by stage, such as `production`."),
         "passport": Key(PASSPORT, "Signature of the registered model and of where it comes from."),

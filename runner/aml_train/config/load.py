@@ -32,6 +32,7 @@ from aml_train.config.sections.model import (
     stage_policies,
 )
 from aml_train.config.sections.passport import PassportConfig, check_requirements, passport_config
+from aml_train.config.sections.replicates import replicates_config
 from aml_train.config.sections.targets import TargetConfig, check_nodes, choose_target
 from aml_train.config.sections.tests import tests_config
 from aml_train.config.sections.watch import RetryConfig, WatchConfig, cost_config
@@ -313,7 +314,7 @@ class _Loader(Reader):
                 tree = read
                 found = self.job(tree, file, file.parent) if "job" in tree.entries else None
                 configured = found if isinstance(found, JobSource) else None
-        put_aside = {"job", "runconfig", "model"} | (set() if given.gate else {"gate"})
+        put_aside = {"job", "runconfig", "model", "replicates"} | (set() if given.gate else {"gate"})
         if given.image or given.environment:
             put_aside |= {"image", "images", "tests"}
         source = command_source(given, configured, self.base, self.faults)
@@ -391,6 +392,7 @@ class _Loader(Reader):
             check_nodes(checked, chosen, job.document)
         rules = () if faults else gate_rules(checked.tree)
         baseline = baseline_config(checked, rules)
+        replicates = replicates_config(checked, job, rules)
         if faults and self.check is not None:
             for one in (image, *(one.image for one in images)):
                 try:
@@ -410,6 +412,7 @@ class _Loader(Reader):
             images=images,
             gate=rules,
             baseline=baseline,
+            replicates=replicates,
             model=model_config(checked),
             promote=stage_policies(checked),
             passport=passport,

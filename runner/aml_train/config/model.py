@@ -16,6 +16,7 @@ from aml_train.config.sections.image_builder import BuilderConfig
 from aml_train.config.sections.images import NodeImage
 from aml_train.config.sections.model import ModelConfig, StagePolicies
 from aml_train.config.sections.passport import PassportConfig
+from aml_train.config.sections.replicates import ReplicatesConfig
 from aml_train.config.sections.targets import TargetConfig
 from aml_train.config.sections.tests import TestsConfig
 from aml_train.config.sections.watch import CostConfig, RetryConfig, WatchConfig
@@ -47,6 +48,7 @@ class Config:
     images: tuple[NodeImage, ...] = ()
     gate: tuple[GateRule, ...]
     baseline: BaselineConfig | None = None
+    replicates: ReplicatesConfig | None = None
     model: ModelConfig | None
     promote: StagePolicies = field(default_factory=StagePolicies)
     passport: PassportConfig = field(default_factory=PassportConfig)

@@ -123,7 +123,7 @@ def record(cls: type, *, noun: str, one_of: tuple[str, ...] = (), hints: Mapping
     return Record(noun=noun, keys=keys_of(cls), one_of=one_of, hints=hints or {}, section=cls)
 
 
-def make(cls: type[T], values: Mapping[str, Any], **others: Any) -> T:
+def make(cls: type[T], values: Mapping[str, Any], /, **others: Any) -> T:
     """Build a section.
 
     Args:

@@ -367,6 +367,19 @@ class NodeChanged(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReplicateChanged(Event):
+    """One of the jobs that differ in one input only has another status.
+
+    *replicate* says which one it is, such as ``seed = 3``. *metrics* are the last values of those with rules, once they are read.
+    """
+
+    replicate: str
+    job: str
+    status: str
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class CostCounted(Event):
     """The cost of all attempts that this run followed.
 

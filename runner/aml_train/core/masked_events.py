@@ -14,6 +14,7 @@ from aml_train.core.masking import Masker
 _COMPUTED: Final[Mapping[str, frozenset[str]]] = {
     "JobNamed": frozenset({"job"}),
     "JobSubmitted": frozenset({"job"}),
+    "ReplicateChanged": frozenset({"job", "status"}),
     "NodeChanged": frozenset({"job", "run", "status"}),
     "ImageReady": frozenset({"reference", "digest"}),
     "ModelRegistered": frozenset({"model", "version"}),

@@ -49,6 +49,8 @@ class Tag:
     RESUBMITTED: Final = "aml-train.resubmitted-from"
     #: On a job that was submitted again after a preemption: how many times that was, since the job was first asked for.
     RETRIES: Final = "aml-train.retries"
+    #: On a job that has replicates: the input in which they differ, and the beginning of each fingerprint, in the order of the values.
+    REPLICATES: Final = "aml-train.replicates"
     #: What supersedes what: the group that runs belong to, and their order in it.
     GROUP: Final = "aml-train.group"
     SEQUENCE: Final = "aml-train.sequence"

@@ -64,10 +64,12 @@ class FoundBaseline:
     Attributes:
         values: what rules compare with.
         side: everything that a comparison shows of it.
+        replicates: what its replicates have, itself first; none where they are not asked for.
     """
 
     values: Baseline
     side: Side
+    replicates: tuple[Baseline, ...] = ()
 
 
 def read_values(content: bytes) -> dict[str, float]:

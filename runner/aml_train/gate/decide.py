@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, get_args
 
 from aml_train.core.comparison import Comparison
-from aml_train.core.events import RuleVerdict, Verdict
+from aml_train.core.events import ReplicateChanged, RuleVerdict, Verdict
 from aml_train.core.tables import Table
 from aml_train.gate.history import MetricPoint, aggregate, faults_of_shape
 from aml_train.gate.rules import Aggregate, Policies, Policy, Reference, Rule
@@ -37,12 +37,14 @@ class Evidence:
         problems: why a name has no values, where more is known than that it is missing.
         baseline: what is compared with; None where there is none.
         no_baseline: why there is none.
+        replicate: which of several replicates the job is, such as ``seed = 3``; empty for the only one.
     """
 
     histories: Mapping[str, Sequence[MetricPoint]]
     problems: Mapping[str, str] = field(default_factory=dict)
     baseline: Baseline | None = None
     no_baseline: str = "no `baseline` is configured"
+    replicate: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +52,12 @@ class Decision:
     """The gate's decision: met if no rule is missed.
 
     Rules that only warn, or were allowed to be skipped, do not count.
+
+    *final* is False as long as further replicates of the job could change it.
     """
 
     rules: tuple[RuleVerdict, ...]
+    final: bool = True
 
     @property
     def met(self) -> bool:
@@ -113,6 +118,7 @@ class GateResult:
         tables: what azureml-core logged as tables, lists and the like.
         more_tables: how many others there are.
         remark: why they are not all known; empty if they are.
+        replicates: those that were judged, with the last values of the metrics that rules name; none for the only job.
     """
 
     decision: Decision
@@ -123,6 +129,7 @@ class GateResult:
     tables: tuple[Table, ...] = ()
     more_tables: int = 0
     remark: str = ""
+    replicates: tuple[ReplicateChanged, ...] = ()
 
 
 class GatedRule(Protocol):
@@ -175,12 +182,13 @@ def needs_baseline(rules: Sequence[GatedRule], *, strictly: bool = False) -> lis
     ]
 
 
-class _MissingError(Exception):
+class MissingError(Exception):
     """There is nothing to compare; *policy* says what becomes of the rule."""
 
     def __init__(self, reason: str, policy: Policy) -> None:
         super().__init__(reason)
-        self.policy = policy
+        verdicts: Mapping[Policy, Verdict] = {"fail": "missed", "warn": "warned", "skip": "skipped"}
+        self.verdict = verdicts[policy]
 
 
 def decide_rule(
@@ -194,41 +202,59 @@ def decide_rule(
     value: float | None = None
     limit: float | None = None
     try:
-        points = _points(metric, rule, evidence, policies)
+        points = points_of(metric, rule, evidence, policies)
+        if rule.over is not None:
+            reason = f"{metric} is that of one job; wanted {rule.text}, which a run with `replicates` decides"
+            raise MissingError(reason, policies.missing)  # noqa: TRY301 - what follows is what a missing metric gives
         if rule.shape is not None:
             fault = faults_of_shape(points, rule.shape)
             value = aggregate(points, Aggregate(), greater=True)
             met, reason = fault is None, f"{metric} is {'' if fault is None else 'not '}{rule.shape}"
             reason += f": {fault}" if fault is not None else f", over {len(points)} values"
         else:
-            value = _value(metric, rule.aggregate, points, rule, policies)
+            value = value_of(metric, rule.aggregate, points, rule, policies)
             limit, source = _limit(metric, rule, evidence, policies)
             met = rule.holds(value, limit)
-            reason = _explain(metric, rule, value, limit, source, met=met)
-    except _MissingError as missing:
-        verdict: Verdict = {"fail": "missed", "warn": "warned", "skip": "skipped"}[missing.policy]  # type: ignore[assignment]
+            reason = explain(rule.aggregate.of(metric), rule, value, limit, source, met=met)
+    except MissingError as missing:
         return RuleVerdict(
-            metric=metric, rule=rule.text, where=where, value=value, limit=limit, verdict=verdict, reason=str(missing)
+            metric=metric,
+            rule=rule.text,
+            where=where,
+            value=value,
+            limit=limit,
+            verdict=missing.verdict,
+            reason=str(missing),
         )
-    verdict = "met" if met else "warned" if policies.severity == "warn" else "missed"
+    verdict: Verdict = "met" if met else "warned" if policies.severity == "warn" else "missed"
     return RuleVerdict(
         metric=metric, rule=rule.text, where=where, value=value, limit=limit, verdict=verdict, reason=reason
     )
 
 
-def _points(metric: str, rule: Rule, evidence: Evidence, policies: Policies) -> Sequence[MetricPoint]:
+def points_of(metric: str, rule: Rule, evidence: Evidence, policies: Policies) -> Sequence[MetricPoint]:
+    """Return the values of *metric*, which *rule* needs.
+
+    Raises:
+        MissingError: there are none.
+    """
     points = evidence.histories.get(metric, ())
     if points:
         return points
     why = evidence.problems.get(metric) or _logged(evidence.histories)
-    raise _MissingError(f"{metric} is missing ({why}); wanted {rule.text}", policies.missing)
+    raise MissingError(f"{metric} is missing ({why}); wanted {rule.text}", policies.missing)
 
 
-def _value(metric: str, how: Aggregate, points: Sequence[MetricPoint], rule: Rule, policies: Policies) -> float:
+def value_of(metric: str, how: Aggregate, points: Sequence[MetricPoint], rule: Rule, policies: Policies) -> float:
+    """Return the value of a history that counts.
+
+    Raises:
+        MissingError: it is too short.
+    """
     try:
         return aggregate(points, how, greater=rule.greater)
     except ValueError as error:
-        raise _MissingError(f"{metric} cannot be judged: {error}; wanted {rule.text}", policies.missing) from error
+        raise MissingError(f"{metric} cannot be judged: {error}; wanted {rule.text}", policies.missing) from error
 
 
 def _limit(metric: str, rule: Rule, evidence: Evidence, policies: Policies) -> tuple[float, str]:
@@ -240,21 +266,32 @@ def _limit(metric: str, rule: Rule, evidence: Evidence, policies: Policies) -> t
         return rule.limit, ""
     how = reference.aggregate or rule.aggregate
     if reference.metric is not None:
-        other = _points(reference.metric, rule, evidence, policies)
-        value = _value(reference.metric, how, other, rule, policies)
-        return reference.limit(value), _source(how.of(reference.metric), value, reference)
+        other = points_of(reference.metric, rule, evidence, policies)
+        value = value_of(reference.metric, how, other, rule, policies)
+        return reference.limit(value), source_of(how.of(reference.metric), value, reference)
     if evidence.baseline is None:
         reason = f"{metric} has no baseline ({evidence.no_baseline}); wanted {rule.text}"
-        raise _MissingError(reason, policies.no_baseline)
-    points = evidence.baseline.points(metric, how)
+        raise MissingError(reason, policies.no_baseline)
+    value = baseline_value(metric, rule, evidence.baseline, policies)
+    return reference.limit(value), source_of(f"that of {evidence.baseline.title}", value, reference)
+
+
+def baseline_value(metric: str, rule: Rule, baseline: Baseline, policies: Policies) -> float:
+    """Return the value of a baseline that *rule* compares with.
+
+    Raises:
+        MissingError: the baseline does not have it.
+    """
+    how = (rule.reference.aggregate if rule.reference is not None else None) or rule.aggregate
+    points = baseline.points(metric, how)
     if not points:
-        reason = f"the baseline {evidence.baseline.title} has no {how.of(metric)}; wanted {rule.text}"
-        raise _MissingError(reason, policies.no_baseline)
-    value = _value(metric, how, points, rule, policies)
-    return reference.limit(value), _source(f"that of {evidence.baseline.title}", value, reference)
+        reason = f"the baseline {baseline.title} has no {how.of(metric)}; wanted {rule.text}"
+        raise MissingError(reason, policies.no_baseline)
+    return value_of(metric, how, points, rule, policies)
 
 
-def _source(name: str, value: float, reference: Reference) -> str:
+def source_of(name: str, value: float, reference: Reference) -> str:
+    """Return what a limit comes from, in parentheses."""
     unit = "%" if reference.percent else ""
     tolerance = (
         f" {'-' if reference.tolerance < 0 else '+'} {abs(reference.tolerance):g}{unit}"
@@ -264,8 +301,8 @@ def _source(name: str, value: float, reference: Reference) -> str:
     return f" ({name}, {value:.6g}{tolerance})"
 
 
-def _explain(metric: str, rule: Rule, value: float, limit: float, source: str, *, met: bool) -> str:
-    name = rule.aggregate.of(metric)
+def explain(name: str, rule: Rule, value: float, limit: float, source: str, *, met: bool) -> str:
+    """Return the reason of a verdict: the value that is called *name*, its limit and where that comes from, and the distance."""
     wanted = f"wanted {rule.operator} {limit:.6g}{source}"
     if not math.isfinite(limit):
         return f"{name} = {value:.6g}, {wanted}: a limit that is not finite is met by nothing"

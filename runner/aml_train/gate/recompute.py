@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -86,6 +87,15 @@ def _decision(verdict: Verdict, reason: str, where: str) -> RuleVerdict:
     )
 
 
+_OVER: Final = re.compile(r"(.*) over (\d{1,4}) replicates", re.DOTALL)
+
+
+def over_replicates(text: str) -> tuple[str, int]:
+    """Return the rule of a record, and over how many replicates it was decided; 0 for one job alone."""
+    match = _OVER.fullmatch(text)
+    return (text, 0) if match is None else (match[1], int(match[2]))
+
+
 _PASSING: Final = frozenset({"met", "warned", "skipped"})
 
 
@@ -144,14 +154,17 @@ def fault_of_rule(recorded: RuleVerdict, histories: Mapping[str, Sequence[Metric
     """
     if recorded.rule == DATA_RULE:
         return None
+    text, replicates = over_replicates(recorded.rule)
     try:
-        rule = parse_rule(recorded.rule)
+        rule = parse_rule(text)
     except ValueError as error:
         return f"the rule cannot be read: {error}"
     points = histories.get(recorded.metric, ())
     name = f"{recorded.metric} {recorded.rule}"
     if recorded.verdict not in (*_PASSING, "missed"):
         return f"{name}: {recorded.verdict!r} is no verdict"
+    if replicates:
+        return None  # it follows from the metrics of other jobs, too
     if rule.shape is not None:
         return _compare(name, recorded, holds=bool(points) and faults_of_shape(points, rule.shape) is None)
     if recorded.verdict == "met" and (recorded.value is None or recorded.limit is None):

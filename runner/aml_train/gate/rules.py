@@ -9,7 +9,7 @@ import math
 import operator
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final, Literal, cast, get_args
 
@@ -18,6 +18,8 @@ from aml_train.core.text import whole
 AggregateName = Literal["last", "first", "best", "min", "max", "mean", "median", "p", "count", "steps"]
 Operator = Literal[">=", ">", "<=", "<", "=="]
 Shape = Literal["finite", "increasing", "decreasing"]
+Over = Literal["mean", "median", "worst", "ci95.low", "ci95.high"]
+"""Which value counts of those that the replicates of a job have."""
 
 Policy = Literal["fail", "warn", "skip"]
 """The effect of a rule that is missed (``fail``, ``warn``) or has no values."""
@@ -28,6 +30,7 @@ DataPolicy = Literal["fail", "warn", "ignore"]
 AGGREGATES: Final[tuple[AggregateName, ...]] = get_args(AggregateName)
 OPERATORS: Final[tuple[Operator, ...]] = get_args(Operator)
 SHAPES: Final[tuple[Shape, ...]] = get_args(Shape)
+OVER: Final[tuple[Over, ...]] = get_args(Over)
 
 COMPARE: Final[dict[Operator, Callable[[float, float], bool]]] = {
     ">=": operator.ge,
@@ -39,6 +42,7 @@ COMPARE: Final[dict[Operator, Callable[[float, float], bool]]] = {
 _WORDS: Final = "last, first, best, min, max, mean, mean(N), median, p(N), count, steps"
 _RULE: Final = re.compile(r"(?P<left>[^<>=!~]*)(?P<operator>[<>=!~]+)\s*(?P<right>[^<>=!~\s].*)", re.DOTALL)
 _AGGREGATE: Final = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:\((?P<argument>[^()]*)\))?")
+_OVER: Final = re.compile(r"replicates\b\s*(?P<word>[\w.]*)\s*(?P<rest>.*)", re.DOTALL)
 _LONGEST: Final = 500
 """Characters of a rule: twice the longest name of a metric."""
 _NUMBER_TEXT: Final = r"(?:\d+(?:_\d+)*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
@@ -127,10 +131,12 @@ class Rule:
         operator: how it is compared with the limit.
         limit: the finite number on the right-hand side; None where there is a reference.
         reference: what gives the limit; None where it is a number.
+        over: which value of those of all replicates is compared; None for a rule that holds for each of them.
     """
 
     text: str
     shape: Shape | None = None
+    over: Over | None = None
     aggregate: Aggregate = LAST
     operator: Operator = ">="
     limit: float | None = None
@@ -157,7 +163,7 @@ class Rule:
 
 
 def parse_rule(text: str) -> Rule:
-    """Parse a rule: ``[AGGREGATE] OPERATOR LIMIT``, or a shape such as ``finite``.
+    """Parse a rule: ``[replicates WORD] [AGGREGATE] OPERATOR LIMIT``, or a shape such as ``finite``.
 
     A limit is a number, ``baseline``, or ``metric(NAME)``; the last two may have an aggregate in front, and a tolerance
     behind: ``- 0.01``, ``+ 2%``.
@@ -170,6 +176,13 @@ def parse_rule(text: str) -> Rule:
         raise ValueError(f"a rule has at most {_LONGEST} characters, and {given[:40]!r}… has {len(given)}")
     if given in SHAPES:
         return Rule(text=given, shape=given)
+    if (over := _OVER.fullmatch(given)) is not None:
+        if over["word"] not in OVER or over["rest"] in ("", *SHAPES):
+            raise ValueError(f"{text!r}: write `replicates` with one of {', '.join(OVER)}, and a comparison")
+        rule = parse_rule(over["rest"])
+        if rule.over is not None or (over["word"] == "worst" and rule.operator == "=="):
+            raise ValueError(f"{text!r} does not say which replicate is the worst, or says `replicates` twice")
+        return replace(rule, text=given, over=cast("Over", over["word"]))
     match = _RULE.fullmatch(given)
     if match is None:
         raise ValueError(

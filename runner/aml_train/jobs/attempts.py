@@ -46,6 +46,34 @@ def next_name(name: str) -> str:
     return f"{match[1]}-retry{int(match[2]) + 1}" if match else f"{name[:_LONGEST]}-retry1"
 
 
+def replicates_of(service: Workspace, view: JobView, *, completed: bool = True) -> list[JobView]:
+    """Return the replicates of *view*, itself among them, in the order of their values; none if it has none.
+
+    A replicate is the latest attempt, by default of those that have *completed*, of each fingerprint that the job's properties name, which nobody
+    can change.
+
+    Raises:
+        ServiceError: the service does not answer.
+    """
+    _, *marks = view.properties.get(Tag.REPLICATES, "").split(" ")
+    match = _COMPUTED.fullmatch(view.name)
+    if match is None or match[1][-12:] not in marks:
+        return []
+    found = []
+    for mark in marks:
+        latest, name = None, f"{match[1][:-12]}{mark}-1"
+        while (one := service.find(name)) is not None:
+            if (one.status is JobStatus.COMPLETED or not completed) and one.properties.get(
+                Tag.FINGERPRINT, ""
+            ).startswith(mark):
+                latest = one
+            name = next_name(name)
+        if mark == match[1][-12:]:
+            latest = view
+        found += [latest] if latest is not None else []
+    return found
+
+
 def attempt_of(view: JobView, *, again: str | None = None) -> AttemptEnded:
     """Return the attempt that *view*, a job that has ended, shows; *again* is the name of the next one."""
     ending = ending_of(view.status, reason=view.error, codes=view.codes)

@@ -54,7 +54,6 @@ class Spending:
         self._used: dict[str, Usage] = {}
         self._problem = ""
         self._now: datetime.datetime | None = None
-        self._begun = False
         self._placement: Placement | None = None  # of a command job
 
     def check(self, document: Mapping[str, Any], cluster: ClusterConfig | None) -> list[str]:
@@ -88,11 +87,10 @@ class Spending:
             InvalidError: the bound cannot be computed.
             ServiceError: the service stays away.
         """
-        if not self._begun:
-            self._placement = None if view.kind in COMPOSED else view.placement or Placement()
-            for before in earlier_attempts(self._service, view):
+        self._placement = None if view.kind in COMPOSED else view.placement or Placement()
+        for before in earlier_attempts(self._service, view):
+            if before.name not in self._used:
                 self._count(before, 0.0)
-        self._begun = True
         placement, config = self._placement, self._config
         caps: list[Cap] = []
         if placement is not None and config.max_node_hours is not None:
@@ -122,6 +120,10 @@ class Spending:
             return None
         self._now = now or self._now
         self._add(children)
+        return self.over(job)
+
+    def over(self, job: str) -> Exceeded | None:
+        """Return the bound that what is counted so far exceeds, or None."""
         try:
             reached = self._reached()
         except InvalidError as error:

@@ -115,6 +115,15 @@ class LiveJob:
         in_background(lambda: send(submission), "submit", submitting)
         return submitting.result()
 
+    def call_off(self) -> None:
+        """Request the job's cancellation without awaiting its end; a submission that is not sent yet is given up.
+
+        Raises:
+            ServiceError: the service refuses or does not answer.
+        """
+        if self._submission is None or not self._submission.cancel():
+            self._request_cancel()
+
     def interrupt(self, *, cancel: bool) -> CancelledError:
         """Detach from the job, or *cancel* it and await its end; return the run's error."""
         name = self.name

@@ -16,8 +16,10 @@ from aml_train.core.threads import map_parallel
 from aml_train.gate.baseline import read_value
 from aml_train.gate.history import MetricPoint
 from aml_train.gate.logged import MOST_BYTES, LoggedSet, columns_of, file_of, is_json, tables_of
-from aml_train.gate.recompute import fault_of_rule
+from aml_train.gate.recompute import fault_of_rule, over_replicates
+from aml_train.gate.replicates import fault_of_value
 from aml_train.gate.rules import parse_rule
+from aml_train.jobs.attempts import replicates_of
 from aml_train.jobs.workspace import Workspace
 
 _READS: Final = 6
@@ -133,7 +135,17 @@ def fault_of_rules(
         ServiceError: the workspace refuses or does not answer.
     """
     histories = read_histories(service, job, _metrics(rules), files)
-    return next((fault for rule in rules if (fault := fault_of_rule(rule, histories))), None)
+    if fault := next((fault for rule in rules if (fault := fault_of_rule(rule, histories))), None):
+        return fault
+    over = [rule for rule in rules if over_replicates(rule.rule)[1]]
+    view = service.find(job) if over else None
+    names = [] if view is None else [one.name for one in replicates_of(service, view)]
+    for rule in over:
+        if fault := fault_of_value(
+            rule, [_history(service, one, rule.metric, files.get(rule.metric)) for one in names]
+        ):
+            return fault
+    return None
 
 
 def read_histories(

@@ -88,6 +88,7 @@ class JobTemplate:
         folders: the keys of a node's mapping with ``code`` → the files of that code.
         nodes: the nodes of a pipeline or the trial of a sweep; none for a command job.
         images: further images of a pipeline.
+        properties: properties to add, which the name does not cover.
     """
 
     document: Mapping[str, Any]
@@ -104,6 +105,7 @@ class JobTemplate:
     folders: Mapping[Place, FileSet] = field(default_factory=dict)
     nodes: tuple[JobNode, ...] = ()
     images: tuple[NodesImage, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def contents(self) -> dict[str, str]:
@@ -131,6 +133,11 @@ class JobSpec:
     runconfig: Mapping[str, Any] | None = None
     folders: Mapping[Place, FileSet] = field(default_factory=dict)
     data: Mapping[str, DataIdentity] = field(default_factory=dict)
+
+
+def with_input(document: Mapping[str, Any], name: str, value: object) -> dict[str, Any]:
+    """Return *document* with another literal value of an input."""
+    return {**document, "inputs": {**(document.get("inputs") or {}), name: value}}
 
 
 def stem_of(text: str) -> str:
@@ -207,7 +214,7 @@ def make_job(template: JobTemplate, images: Mapping[str, Tested], attempt: int) 
     document["name"] = name
     document["tags"] = tags
     given = {str(k): str(v) for k, v in (document.get("properties") or {}).items()}
-    given |= {Tag.FINGERPRINT: mark, **identity_marks(template.data)}
+    given |= {Tag.FINGERPRINT: mark, **identity_marks(template.data), **template.properties}
     document["properties"] = given
     return JobSpec(
         name=name,

@@ -127,7 +127,7 @@ class Watch:
         if self._outage is not None:
             self._listener(Notice(text="AzureML answers again."))
             self._outage = None
-        if not (view.status.waiting or view.status.terminal):
+        if not view.status.terminal:
             self._over = self._scanned(view)
         self._read_logs(view)
         return view

@@ -17,6 +17,7 @@ from aml_train.core.threads import map_parallel
 from aml_train.gate.baseline import FoundBaseline, RunBaseline, ValuesBaseline, read_values
 from aml_train.gate.history import MetricPoint, last_value
 from aml_train.gate.logged import columns_of
+from aml_train.jobs.attempts import replicates_of
 from aml_train.jobs.data import recorded_contents
 from aml_train.jobs.inputs import data_of
 from aml_train.jobs.states import JobStatus
@@ -129,6 +130,18 @@ def find_baseline(
         place = f"branch {config.branch}{', verdict not proved' if isinstance(prover, Recorded) else ''}"
         return BaselineLookup(found=_of_job(service, last.view, f"the job {last.view.name} ({place})", metrics))
     return _of_model(service, config, metrics)
+
+
+def with_replicates(service: Workspace, found: FoundBaseline, metrics: Sequence[str]) -> FoundBaseline:
+    """Return a baseline with the values of its job's replicates; of one whose job is not there any more, itself alone.
+
+    Raises:
+        ServiceError: the service does not answer.
+    """
+    view = service.find(found.side.job) if found.side.job and isinstance(found.values, RunBaseline) else None
+    others = [] if view is None else [one for one in replicates_of(service, view) if one.name != view.name]
+    values = [_of_job(service, one, f"the job {one.name}", metrics).values for one in others]
+    return replace(found, replicates=(found.values, *values))
 
 
 def side_of_job(view: JobView, title: str) -> Side:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from aml_train.core.clock import Clock
 from aml_train.core.errors import AmlTrainError
-from aml_train.core.events import Listener, Notice, Stage, report_stage
+from aml_train.core.events import Listener, Notice, ReplicateChanged, Stage, report_stage
 from aml_train.core.masking import Masker
 from aml_train.jobs.live import LiveJob
 from aml_train.jobs.workspace import JobView, Workspace
@@ -31,12 +31,14 @@ class Progress:
         result: the stages' results; replaced as a whole, never changed in place.
         live: the active job; None before there may be one, and after it has ended.
         ended: the status that the job ended with; None while it may still run.
+        others: the progress of each further replicate of the job.
     """
 
     def __init__(self) -> None:
         self.result = RunResult()
         self.live: LiveJob | None = None
         self.ended: str | None = None
+        self.others: list[Progress] = []
 
     def add(self, **results: Any) -> None:
         """Add results of stages, by their names in :class:`RunResult`."""
@@ -88,6 +90,15 @@ class RunContext:
     def warn(self, text: str) -> None:
         """Report a warning."""
         self.emit(Notice(text=text, level="warning"))
+
+    def replicate(self, name: str, job: str, status: str, metrics: Mapping[str, float] | None = None) -> None:
+        """Report a replicate of the job, unless nothing has changed."""
+        event = ReplicateChanged(replicate=name, job=job, status=status, metrics=metrics or {})
+        known = {one.replicate: one for one in self.progress.result.replicates}
+        before = known.get(name)
+        if before is None or (before.job, before.status, before.metrics) != (job, status, event.metrics):
+            self.progress.add(replicates=tuple({**known, name: event}.values()))
+            self.emit(event)
 
     def foreign(self, job: JobView, why: str) -> None:
         """Report a job that has the name of this run's, and is another one."""

@@ -15,7 +15,7 @@ from aml_train.gate.history import late_text, series_of, written_after
 from aml_train.pipeline.baselines import earlier_baseline
 from aml_train.pipeline.branch_verdicts import branch_of, record_verdict
 from aml_train.pipeline.context import RunContext
-from aml_train.pipeline.evaluate import METRIC_PAUSE, evaluate
+from aml_train.pipeline.evaluate import METRIC_PAUSE, Replicated, evaluate
 from aml_train.pipeline.result import SubmittedJob
 from aml_train.pipeline.target import Target
 
@@ -23,8 +23,14 @@ from aml_train.pipeline.target import Target
 _SETTLED_AFTER: Final = datetime.timedelta(seconds=30)
 
 
-def decide(ctx: RunContext, target: Target, job: SubmittedJob, baseline: FoundBaseline | None) -> GateResult:
-    """Read the job's metrics and decide every rule.
+def decide(
+    ctx: RunContext,
+    target: Target,
+    job: SubmittedJob,
+    baseline: FoundBaseline | None,
+    replicated: Replicated | None = None,
+) -> GateResult:
+    """Read the job's metrics, and those of the replicates that are judged with it, and decide every rule.
 
     *baseline* is the one that existed when the run began.
 
@@ -46,6 +52,7 @@ def decide(ctx: RunContext, target: Target, job: SubmittedJob, baseline: FoundBa
             pause=0.0 if long_ago else METRIC_PAUSE,
             prover=ctx.prover(target),
             earlier=earlier_baseline(plan.config.baseline, baseline, job.view.tags, candidate=name),
+            replicated=replicated,
         )
         ctx.emit(
             MetricsSettled(
@@ -56,6 +63,8 @@ def decide(ctx: RunContext, target: Target, job: SubmittedJob, baseline: FoundBa
                 more_tables=gate.more_tables,
             )
         )
+        for one in gate.replicates:
+            ctx.replicate(one.replicate, one.job, one.status, one.metrics)
         if gate.remark:
             ctx.warn(gate.remark)
         if any(gate.histories.values()):

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from aml_train.config.sections.gate import BaselineConfig, GateRule, JsonValue
+from aml_train.config.sections.replicates import ReplicatesConfig
 from aml_train.core.clock import Clock
 from aml_train.core.comparison import Comparison, Side
 from aml_train.core.errors import GateFailedError, InvalidError, ServiceError
+from aml_train.core.events import ReplicateChanged
 from aml_train.gate.baseline import FoundBaseline, RunBaseline, read_value
 from aml_train.gate.decide import Evidence, GateResult, decide_gate, needs_baseline
 from aml_train.gate.history import MetricPoint, last_value
 from aml_train.gate.logged import LoggedSet, columns_of, problem_of
 from aml_train.gate.recompute import decide_data
+from aml_train.gate.replicates import decide_replicates
+from aml_train.jobs.attempts import replicates_of
 from aml_train.jobs.composed import ambiguous
 from aml_train.jobs.metrics import read_tables, settle_logged, settle_metrics
-from aml_train.jobs.workspace import Workspace
-from aml_train.pipeline.baselines import BaselineLookup, find_baseline, side_of_job
+from aml_train.jobs.states import JobStatus
+from aml_train.jobs.workspace import JobView, Workspace
+from aml_train.pipeline.baselines import BaselineLookup, find_baseline, side_of_job, with_replicates
 from aml_train.pipeline.branch_verdicts import Prover
 
 #: Seconds between two readings of the metrics of a job that may have just ended: its last values may still arrive.
@@ -52,6 +58,55 @@ class _Metrics:
     remark: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Replicated:
+    """The replicates of a job that have completed: the first ones of *config*, in the order of its values.
+
+    *read* keeps their metrics from one look to the next.
+    """
+
+    config: ReplicatesConfig
+    jobs: tuple[str, ...]
+    read: dict[str, _Metrics] = field(default_factory=dict)
+
+    def judged(self, rules: Sequence[GateRule]) -> tuple[ReplicateChanged, ...]:
+        """Return each with the last values of the metrics that *rules* name, once they are read."""
+        gated = sorted({rule.metric for rule in rules})
+        return tuple(
+            ReplicateChanged(
+                replicate=self.config.label(place),
+                job=name,
+                status=JobStatus.COMPLETED.value,
+                metrics={one: self.read[name].last[one] for one in gated if one in self.read[name].last},
+            )
+            for place, name in enumerate(self.jobs)
+        )
+
+
+def find_replicates(
+    service: Workspace, view: JobView, config: ReplicatesConfig, *, completed: bool = True
+) -> list[JobView | None]:
+    """Return the replicate of *view* for each value of *config*, by default of those that have completed; None where there is none.
+
+    Raises:
+        ServiceError: the service does not answer.
+    """
+    found = replicates_of(service, view, completed=completed)
+    known = {one.parameters.get(config.input, "").casefold(): one for one in found}
+    return [known.get(str(value).casefold()) for value in config.values]
+
+
+def find_replicated(service: Workspace, view: JobView, config: ReplicatesConfig) -> Replicated:
+    """Return the replicates of *view* that a run judges: the first ones that have completed; itself alone if it is none of them.
+
+    Raises:
+        ServiceError: the service does not answer.
+    """
+    found = itertools.takewhile(lambda one: one is not None, find_replicates(service, view, config))
+    names = tuple(one.name for one in found if one is not None)
+    return Replicated(config=config, jobs=names if view.name in names else (view.name,))
+
+
 def evaluate(
     service: Workspace,
     job: str,
@@ -62,6 +117,7 @@ def evaluate(
     pause: float = METRIC_PAUSE,
     prover: Prover | None = None,
     earlier: str = "",
+    replicated: Replicated | None = None,
 ) -> GateResult:
     """Wait until the metrics of an ended job settle, and decide every rule.
 
@@ -74,14 +130,21 @@ def evaluate(
         pause: seconds between two readings of the metrics.
         prover: proves verdicts, for the baseline of a branch.
         earlier: what the baseline was before the job ended; empty for none. If it is gone by now, ``bootstrap`` does not hold.
+        replicated: the replicates that are judged together, of which *job* is the first; None for it alone.
 
     Raises:
         ServiceError: the service does not answer.
         InvalidError: the baseline's file cannot be used.
     """
-    metrics = _read_metrics(service, job, rules, clock=clock, pause=pause)
+    read: dict[str, _Metrics] = {} if replicated is None else replicated.read
+    names = (job,) if replicated is None else replicated.jobs
+    for name in names:
+        read[name] = read.get(name) or _read_metrics(service, name, rules, clock=clock, pause=pause)
+    metrics = read[job]
     looked_up = _look_up(service, rules, baseline, prover, job)
     found, why = looked_up.found, looked_up.why
+    if replicated is not None and found is not None:
+        found = with_replicates(service, found, sorted(set(needs_baseline(rules))))
     bootstrap = baseline is not None and baseline.bootstrap and found is None
     if bootstrap and looked_up.doubted:
         bootstrap = False
@@ -94,15 +157,25 @@ def evaluate(
     if baseline is not None and candidate is not None and baseline.file is None and baseline.data != "ignore":
         right = None if found is None else found.side
         data = decide_data(candidate, right, why, baseline.data, baseline.where, bootstrap=bootstrap)
-    evidence = Evidence(
-        histories=dict.fromkeys(metrics.last, ()) | dict(metrics.histories),
-        problems=metrics.problems,
-        baseline=None if found is None else found.values,
-        no_baseline=why,
-    )
+    evidence = [
+        Evidence(
+            histories=dict.fromkeys(read[name].last, ()) | dict(read[name].histories),
+            problems=read[name].problems,
+            baseline=None if found is None else found.values,
+            no_baseline=why,
+            replicate="" if replicated is None else replicated.config.label(place),
+        )
+        for place, name in enumerate(names)
+    ]
+    if replicated is None:
+        decision = decide_gate(rules, evidence[0], data=data, bootstrap=bootstrap)
+    else:
+        of_baseline = () if found is None else found.replicates
+        sampling = replicated.config.sampling
+        decision = decide_replicates(rules, evidence, of_baseline, sampling, data=data, bootstrap=bootstrap)
     tables, more, unread = read_tables(service, job, metrics.logged)
     return GateResult(
-        decision=decide_gate(rules, evidence, data=data, bootstrap=bootstrap),
+        decision=decision,
         metrics=metrics.last,
         histories=metrics.histories,
         comparison=Comparison(left=candidate, right=found.side) if found and candidate else None,
@@ -110,6 +183,7 @@ def evaluate(
         tables=tables,
         more_tables=more,
         remark=metrics.remark or unread,
+        replicates=() if replicated is None else replicated.judged(rules),
     )
 
 

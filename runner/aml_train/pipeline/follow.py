@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from aml_train.core.errors import AmlTrainError
 from aml_train.core.events import Event, JobStatusChanged, LogsEnded
@@ -10,7 +11,7 @@ from aml_train.jobs.attempts import Comparison, attempt_of, may_follow, next_nam
 from aml_train.jobs.composed import COMPOSED
 from aml_train.jobs.cost import Spending
 from aml_train.jobs.logs.report import JobLogs
-from aml_train.jobs.pace import Limits
+from aml_train.jobs.pace import Exceeded, Limits
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.watch import Watch
 from aml_train.jobs.workspace import JobView
@@ -21,7 +22,22 @@ from aml_train.pipeline.submit import report_job
 from aml_train.pipeline.target import Target
 
 
-def follow_job(ctx: RunContext, target: Target, job: SubmittedJob) -> SubmittedJob:
+@dataclass(frozen=True, kw_only=True)
+class Together:
+    """What the replicates of a job have in common while they are followed.
+
+    Attributes:
+        began: when the first one was followed first, by the run's clock.
+        spending: counts all of them.
+        look: looks at the others; returns why none of them needs to go on, or None.
+    """
+
+    began: float
+    spending: Spending
+    look: Callable[[JobView], Exceeded | None]
+
+
+def follow_job(ctx: RunContext, target: Target, job: SubmittedJob, together: Together | None = None) -> SubmittedJob:
     """Follow *job*, and each attempt after a preemption, until one completes.
 
     Raises:
@@ -29,7 +45,7 @@ def follow_job(ctx: RunContext, target: Target, job: SubmittedJob) -> SubmittedJ
     """
     with ctx.stage("watch", "Follow the job") as summary:
         view = job.view
-        spending = Spending(ctx.plan.config.cost, target.service)
+        spending = Spending(ctx.plan.config.cost, target.service) if together is None else together.spending
         # A job of this run that completed at once is followed all the same: its log is not read yet, nor its metrics settled.
         settled = view.status is JobStatus.COMPLETED and job.attached
         if settled:
@@ -40,7 +56,7 @@ def follow_job(ctx: RunContext, target: Target, job: SubmittedJob) -> SubmittedJ
                 raise failure
         else:
             try:
-                view = _follow_attempts(ctx, target, job, spending)
+                view = _follow_attempts(ctx, target, job, spending, together)
             finally:
                 cost = spending.cost()
                 ctx.progress.add(cost=cost)
@@ -51,13 +67,16 @@ def follow_job(ctx: RunContext, target: Target, job: SubmittedJob) -> SubmittedJ
     return replace(job, view=view, settled=settled)
 
 
-def _follow_attempts(ctx: RunContext, target: Target, job: SubmittedJob, spending: Spending) -> JobView:
+def _follow_attempts(
+    ctx: RunContext, target: Target, job: SubmittedJob, spending: Spending, together: Together | None
+) -> JobView:
     """Follow one attempt after another; return the one that completed."""
-    began, most = ctx.clock.now(), ctx.plan.config.retry.preempted
+    began, most = ctx.clock.now() if together is None else together.began, ctx.plan.config.retry.preempted
     while True:
         view = job.view
         graph = _graph(ctx, target, view, spending)
-        watch = _watch(ctx, target, view, spending, spent=ctx.clock.now() - began, graph=graph)
+        look = graph.look if graph is not None else together.look if together is not None else None
+        watch = _watch(ctx, target, view, spending, spent=ctx.clock.now() - began, look=look)
         try:
             ended, failure = watch.run()
             if graph is not None:
@@ -97,7 +116,7 @@ def _watch(
     spending: Spending,
     *,
     spent: float,
-    graph: GraphFollower | None,
+    look: Callable[[JobView], Exceeded | None] | None,
 ) -> Watch:
     bounds, clock = ctx.plan.config.watch, ctx.clock
     limits = Limits(
@@ -126,7 +145,7 @@ def _watch(
         limits=limits,
         listener=emit,
         logs=logs,
-        scanned=(lambda _: None) if graph is None else graph.look,
+        scanned=look or (lambda _: None),
     )
 
 

@@ -46,8 +46,10 @@ class GraphFollower:
     def look(self, view: JobView) -> Exceeded | None:
         """List the nodes; return the bound on the cost that they have exceeded, or None.
 
-        After a failure the next look, or the end, lists them again.
+        After a failure the next look, or the end, lists them again. There are none before the job runs.
         """
+        if view.status.waiting:
+            return None
         try:
             children = self.service.children(self.view.name)
             self._report(children)

@@ -26,7 +26,7 @@ from aml_train.image.spec import CheckPolicy, ImageSpec, Release, TestSpec, plan
 from aml_train.jobs.data import input_name
 from aml_train.jobs.placement import NodeKind, placement_of, placements_of, spot_remark
 from aml_train.jobs.setup import add_setup
-from aml_train.jobs.spec import JobTemplate, NodesImage, TargetNames, job_name, stem_of
+from aml_train.jobs.spec import JobTemplate, NodesImage, TargetNames, job_name, stem_of, with_input
 from aml_train.pipeline.plan_graph import job_document
 from aml_train.pipeline.project_name import ProjectName, folder_project
 from aml_train.pipeline.resolve import Commit, Resolved
@@ -131,6 +131,10 @@ def make_plan(
     base = resolved.images[""].base if "" in resolved.images else None
     images = tuple(_planned(config, resolved, project))
     document, notices = job_document(config, names)
+    if (replicates := config.replicates) is not None:
+        document = with_input(document, replicates.input, replicates.values[0])
+        given = ", ".join(map(str, replicates.values))
+        notices.append(f"The job runs {len(replicates.values)} times, with {replicates.input} = {given}.")
     notices += _secrets(config, resolved)
     notices += [f"The image {one.spec.name} has no tests." for one in images[1:] if one.tests is None]
     notices += _left_out_tags(config, resolved.trust)

@@ -38,6 +38,7 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
         "job": _job(plan),
         "gate": [{"metric": rule.metric, "rule": rule.rule.text, "where": rule.where} for rule in plan.config.gate],
         "baseline": None if plan.config.baseline is None else asdict(plan.config.baseline),
+        "replicates": None if plan.config.replicates is None else asdict(plan.config.replicates),
         "model": None if plan.config.model is None else asdict(plan.config.model),
         "notes": list(plan.notices),
     }

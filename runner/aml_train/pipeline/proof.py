@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from typing import Final, Literal
 
 from aml_train.config.model import Config
 from aml_train.config.sections.gate import GateRule
+from aml_train.config.sections.replicates import ReplicatesConfig
 from aml_train.core.boundary import repository_top
 from aml_train.core.errors import AmlTrainError, ServiceError
 from aml_train.core.events import RuleVerdict
@@ -25,16 +27,20 @@ from aml_train.core.git import Origin, export_commit, fault_of_branch_commit
 from aml_train.core.references import ImageRef
 from aml_train.core.release_tags import commit_tags
 from aml_train.core.temporary import temporary_folder
+from aml_train.gate.baseline import RunBaseline
 from aml_train.gate.decide import Decision, Evidence, decide_gate
 from aml_train.gate.history import aggregate
 from aml_train.gate.recompute import fault_of_rule
+from aml_train.gate.replicates import decide_replicates
 from aml_train.gate.rules import parse_rule
 from aml_train.image.spec import Tested
+from aml_train.jobs.attempts import replicates_of
 from aml_train.jobs.identity import Identity, identity_difference, job_identity
 from aml_train.jobs.metrics import read_histories
-from aml_train.jobs.spec import TargetNames, make_job
+from aml_train.jobs.spec import TargetNames, make_job, with_input
 from aml_train.jobs.workspace import JobView, Workspace
 from aml_train.pipeline.branch_verdicts import BranchVerdict, Proof
+from aml_train.pipeline.evaluate import find_replicated, find_replicates
 from aml_train.pipeline.plan import make_plan, named_images
 from aml_train.pipeline.project_name import ProjectName
 from aml_train.pipeline.resolve import Surroundings, resolve
@@ -64,7 +70,7 @@ class GitProver:
     origin: Origin | None
     project: ProjectName | None
     target: Target
-    _rules: dict[str, tuple[GateRule, ...]] = field(default_factory=dict)
+    _configs: dict[str, Config] = field(default_factory=dict)
     _faults: dict[tuple[str, str, str], str] = field(default_factory=dict)
 
     @functools.cached_property
@@ -82,7 +88,11 @@ class GitProver:
             return Proof(fault=f"its time, {verdict.at[:40]}, is in the future")
         if fault := self.fault_of_work(service, job, branch, verdict.commit):
             return Proof(fault=fault)
-        fault = fault_of_gate(service, job.name, self._rules[verdict.commit], verdict)
+        config = self._configs[verdict.commit]
+        if config.replicates is not None:
+            fault = _fault_of_replicates(service, job, config.gate, config.replicates, verdict)
+        else:
+            fault = fault_of_gate(service, job.name, config.gate, verdict)
         return Proof(fault=fault, altered=bool(fault))
 
     def fault_of_work(self, service: Workspace, job: JobView, branch: str, commit: str) -> str:
@@ -115,7 +125,7 @@ class GitProver:
 
             try:
                 config = with_sdk(self.config.at(move))
-                self._rules[commit] = config.gate
+                self._configs[commit] = config
                 return self._difference(service, job, config, commit)
             except AmlTrainError as error:
                 if isinstance(error, ServiceError) and error.transient:
@@ -128,6 +138,7 @@ class GitProver:
         bare = dataclasses.replace(config, image=None, tests=None, images=())
         resolved = resolve(bare, Surroundings(platform="", commit=lambda _directory: None, given=False))
         template = make_plan(config, resolved, self.names).job
+        others = [] if config.replicates is None else find_replicates(service, job, config.replicates)
         found = service.identity(job.name, sdk=config.sdk or "v2")
         images: dict[str, Tested] = {}
         project = self.project.repository if self.project is not None else ""
@@ -138,6 +149,11 @@ class GitProver:
                 return f"no tag of the commit {commit[:12]} leads to its image in the repository {repository}"
             images[name] = released
         difference = identity_difference(job_identity(make_job(template, images, 1)), found)
+        for place, one in enumerate(others):
+            if config.replicates is not None and one is not None:
+                document = with_input(template.document, config.replicates.input, config.replicates.values[place])
+                wanted = job_identity(make_job(dataclasses.replace(template, document=document), images, 1))
+                difference += identity_difference(wanted, service.identity(one.name))
         return f"it is not what the commit {commit[:12]} trains: {', '.join(difference[:3])}" if difference else ""
 
     def _released(self, repository: str, commit: str, found: Identity) -> Tested | None:
@@ -186,6 +202,38 @@ def fault_of_gate(service: Workspace, job: str, rules: Sequence[GateRule], verdi
             return fault
     compared = [one for rule, one in zip(rules, recorded, strict=False) if rule.rule.needs_baseline]
     return _fault_of_limits(service, verdict.against, compared)
+
+
+def _fault_of_replicates(
+    service: Workspace, job: JobView, rules: Sequence[GateRule], config: ReplicatesConfig, verdict: BranchVerdict
+) -> str:
+    """Return why the verdict does not follow from the metrics of the job's replicates; empty if it does.
+
+    All is decided again, with the replicates of the baseline's job; without such a job rules that need it are left as they are recorded.
+    """
+    files = {rule.metric: rule.source for rule in rules if rule.source is not None}
+    names = {name for rule in rules for name in (rule.metric, *rule.rule.metrics)}
+    against = service.find(verdict.against) if verdict.against else None
+    before = [] if against is None else replicates_of(service, against) or [against]
+    baselines = [
+        RunBaseline(title=one.name, histories=read_histories(service, one.name, names, {}))
+        for one in sorted(before, key=lambda one: one.name != verdict.against)
+    ]
+    evidence = [
+        Evidence(histories=read_histories(service, name, names, files), baseline=baselines[0] if baselines else None)
+        for name in find_replicated(service, job, config).jobs
+    ]
+    again = decide_replicates(rules, evidence, baselines, config.sampling)
+    if len(verdict.rules) > len(rules) or not again.final:
+        return f"{len(verdict.rules)} rules over {len(evidence)} replicates are recorded, and its configuration has {len(rules)}"
+    for rule, one, found in itertools.zip_longest(rules, verdict.rules, again.rules):
+        if rule.rule.needs_baseline and not baselines:
+            continue
+        if one is not None and (one.metric, one.rule, one.verdict) != (found.metric, found.rule, found.verdict):
+            return f"it is recorded for {one.metric} {one.rule} as {one.verdict}, and decided again {found.rule} is {found.verdict}"
+        if found.verdict == "missed" and verdict.gate != "failed":
+            return f"decided again, its gate is not met: {found.reason}"
+    return ""
 
 
 def _fault_of_limits(service: Workspace, against: str, compared: Sequence[RuleVerdict]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from aml_train.core.errors import error_of
-from aml_train.core.events import AttemptEnded, CostCounted, LogsEnded
+from aml_train.core.events import AttemptEnded, CostCounted, LogsEnded, ReplicateChanged
 from aml_train.core.text import printable_line
 from aml_train.gate.decide import GateResult
 from aml_train.image.spec import Tested
@@ -107,6 +107,7 @@ class RunResult:
         cost: what all attempts cost.
         gate: the decision, and what it was made from.
         model: the version that was registered or found.
+        replicates: the jobs that differ in one input, *job* first, with their statuses and metrics; none for the only job.
         data_changed: how data changed after the job was submitted, so that its result is not reproducible; empty if none did.
     """
 
@@ -123,6 +124,7 @@ class RunResult:
     gate: GateResult | None = None
     model: ModelView | None = None
     data_changed: str = ""
+    replicates: tuple[ReplicateChanged, ...] = ()
 
     @property
     def image(self) -> Tested | None:
@@ -172,6 +174,11 @@ class RunResult:
             facts["images"] = images
         if job:
             facts |= {"job": job.name, "experiment": job.view.experiment, "run_url": job.view.studio_url}
+        if self.replicates:
+            facts["replicates"] = [
+                {"replicate": one.replicate, "job": one.job, "status": one.status, "metrics": dict(one.metrics)}
+                for one in self.replicates
+            ]
         if self.attempts:
             facts["attempts"] = [
                 {"job": one.job, "number": one.attempt, "status": one.status, "ending": one.ending}

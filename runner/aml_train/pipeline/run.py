@@ -6,6 +6,7 @@ Stages emit events and print nothing.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Final
 
@@ -25,6 +26,7 @@ from aml_train.pipeline.evaluate import check_baseline
 from aml_train.pipeline.follow import follow_job
 from aml_train.pipeline.passport import check_signer, seal, sign_model
 from aml_train.pipeline.register import register_model
+from aml_train.pipeline.replicates import Replicates
 from aml_train.pipeline.result import RunResult
 from aml_train.pipeline.submit import find_job, interrupt, submit_job
 from aml_train.pipeline.target import Target
@@ -80,12 +82,13 @@ def _run_stages(ctx: RunContext) -> tuple[str, str]:
         build_and_test(ctx, target)
         return "passed", "The image is tested and in the registry."
     service, baseline = target.service, None
+    replicates = None if plan.config.replicates is None else Replicates(ctx, target, plan.config.replicates)
     template = plan.job if options.job is not None else pin_data(plan.job, service)
     data = None if options.job is not None else begin_reading(ctx, service, template)
     if options.attach:
         if data is not None:
             template = dataclasses.replace(template, data=data())
-        job = find_job(ctx, target, template)
+        job = find_job(ctx, target, template) if replicates is None else replicates.find(template)
         if options.decide and (options.wait or job.view.status.terminal):
             prover = ctx.prover(target)
             baseline = check_baseline(service, plan.config.gate, plan.config.baseline, prover=prover, submitted=True)
@@ -100,20 +103,24 @@ def _run_stages(ctx: RunContext) -> tuple[str, str]:
                 ctx.notice(text)
         images = build_and_test(ctx, target)
         template = dataclasses.replace(template, data=data() if data is not None else {})
-        job = submit_job(ctx, target, template, images, baseline)
+        submit = functools.partial(submit_job, ctx, target) if replicates is None else replicates.submit
+        job = submit(template, images, baseline)
     if not (options.wait or job.view.status.terminal):
         later = "attach` follows and gates it" if options.decide else f"jobs logs -f {job.name}` follows it"
         return "submitted", f"The job {job.name} is submitted, and continues by itself. `aml-train {later}."
     if not job.view.status.terminal:
         check_at_start(ctx, target, job)
-    completed, failure = check_at_end(ctx, target, job, follow_job(ctx, target, job))
+    if replicates is None:
+        completed, failure = check_at_end(ctx, target, job, follow_job(ctx, target, job))
+    else:
+        completed, failure = replicates.follow()
     if failure is not None:
         if options.decide:
             record_gate(ctx, target, completed, None)
         raise failure
     if not options.decide:
         return "passed", f"The job {completed.view.name} completed."
-    gate = decide(ctx, target, completed, baseline)
+    gate = decide(ctx, target, completed, baseline, None if replicates is None else replicates.judged)
     model = register_model(ctx, target, completed, gate)
     if model is not None and plan.config.passport.signs:
         sign_model(ctx, target, completed.view, gate, model)

@@ -41,6 +41,8 @@ def submit_job(
     template: JobTemplate,
     images: Mapping[str, Tested],
     baseline: FoundBaseline | None,
+    *,
+    exact: bool = False,
 ) -> SubmittedJob:
     """Submit the job, or attach to the same job that runs or has completed.
 
@@ -50,6 +52,7 @@ def submit_job(
         template: the job without its images and attempt, its data pinned to versions.
         images: what it runs in; none for its own environment.
         baseline: what the gate compares with, as far as it was looked up; the job's tags keep it.
+        exact: whether only a job in these very images is the same, and none in another build of them.
 
     Raises:
         InvalidError: there is a job of the name in the options.
@@ -59,6 +62,8 @@ def submit_job(
     files = f", with {len(code.entries)} files of code ({size(code.size)})" if code else ""
     with ctx.stage("submit", f"Submit the job{files}") as summary:
         comparison = _comparison(ctx, target, template)
+        if exact:
+            comparison = Comparison(foreign=ctx.foreign, files=ctx.options.register)
         spec, found = _choose(ctx, target, template, images, comparison)
         group = ctx.options.group
         tags = {**spec.document["tags"], **baseline_tags(ctx.plan.config.baseline, baseline)}
@@ -173,8 +178,14 @@ def report_job(ctx: RunContext, job: SubmittedJob) -> None:
 
 
 def interrupt(ctx: RunContext) -> CancelledError:
-    """Cancel or detach the active job, if there is one; return what the run ends with."""
+    """Cancel or detach the active job and its replicates, if there are any; return what the run ends with."""
     progress, job = ctx.progress, ctx.progress.result.job
+    if ctx.plan.config.watch.on_cancel == "cancel" and not ctx.options.attach:
+        for live in filter(None, (other.live for other in progress.others)):
+            try:
+                live.call_off()
+            except ServiceError as error:
+                ctx.warn(f"The job {live.name} could not be cancelled: {error.message}")
     if progress.live is not None:
         ours = job.ours if job is not None else not ctx.options.attach
         return progress.live.interrupt(cancel=ours and ctx.plan.config.watch.on_cancel == "cancel")

@@ -37,6 +37,13 @@ def lines_of(event: events.Event) -> Iterator[tuple[str, str, str]]:
         case events.NodeChanged():
             sign = _NODES.get(JobStatus(event.status), "·")
             yield sign, "node", f"{event.node}: {event.status}{', reused' if event.reused else ''}"
+        case events.ReplicateChanged():
+            values = ", ".join(f"{name} {value:.6g}" for name, value in event.metrics.items())
+            yield (
+                _NODES.get(JobStatus(event.status), "·"),
+                "replicate",
+                f"{event.replicate}: {values or event.status}",
+            )
         case events.RuleVerdict():
             yield _RULES[event.verdict], "gate", event.reason
         case events.CostCounted() if event.unknown:

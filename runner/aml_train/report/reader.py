@@ -28,7 +28,7 @@ from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView, seconds_of
 from aml_train.models.lineage import Tracer
 from aml_train.pipeline.branch_verdicts import Recorded
-from aml_train.pipeline.evaluate import evaluate
+from aml_train.pipeline.evaluate import evaluate, find_replicated
 from aml_train.report import images, parts, values
 
 _T = TypeVar("_T")
@@ -153,6 +153,7 @@ class PartReader:
         return {
             "gate": word if word in ("passed", "failed", "skipped") else "",
             "rules": tuple(rules),
+            "replicates": () if decided is None else decided.replicates,
             "tables": tuple(tables),
             "curves": tuple(curves),
             "metrics": metrics,
@@ -166,9 +167,15 @@ class PartReader:
         if view.status is not JobStatus.COMPLETED:
             self.gaps.notices.append(f"The gate decides completed jobs only; this one is {view.status.value}.")
             return None
-        decide = functools.partial(evaluate, self.sources.service, view.name, config.gate, config.baseline, pause=0.0)
+        service, clock = self.sources.service, self.sources.clock
+        decide = functools.partial(evaluate, service, view.name, config.gate, config.baseline, pause=0.0)
         prover = Recorded(origin=self.origin)
-        return self.gaps.read("gate", lambda: decide(clock=self.sources.clock, prover=prover))
+
+        def read() -> GateResult:
+            replicated = None if config.replicates is None else find_replicated(service, view, config.replicates)
+            return decide(clock=clock, prover=prover, replicated=replicated)
+
+        return self.gaps.read("gate", read)
 
     def _history(self, side: Side) -> Callable[[str], Sequence[MetricPoint]]:
         def of(metric: str) -> Sequence[MetricPoint]:

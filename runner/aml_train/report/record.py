@@ -105,6 +105,8 @@ class RunRecord:
             case events.AttemptEnded():
                 self.set(attempts=(*report.attempts, event))
                 self._set_job(status=event.status)
+            case events.ReplicateChanged():
+                self.set(replicates=_put(report.replicates, event, "replicate"))
             case events.CostCounted():
                 self.set(cost=event)
             case events.MetricsSettled():

@@ -129,6 +129,7 @@ def sections_of(report: Report) -> list[Section]:
     found: tuple[tuple[str, str, Iterator[Block], tuple[Part, ...]], ...] = (
         ("tracebacks", "Tracebacks of the job", _tracebacks(report), ()),
         ("gate", "Gate", _gate(report), ("gate",)),
+        ("replicates", "Replicates", _replicates(report), ("replicates",)),
         ("failures", "Failed tests", _failures(report), ()),
         ("baseline", "Compared with the baseline", _compared(report), ("baseline",)),
         ("run", "Run", _run(report), ("job", "images", "attempts", "cost", "model")),
@@ -210,6 +211,14 @@ def _gate(report: Report) -> Iterator[Block]:
     ]
     head = ("verdict", "metric", "wanted", "value", "limit", "baseline", "difference", "reason", "rule at")
     yield from _table("Rules of the gate", head, rows, 3, 4, 5, 6)
+
+
+def _replicates(report: Report) -> Iterator[Block]:
+    names = list(dict.fromkeys(name for one in report.replicates for name in one.metrics))
+    rows = [(one.replicate, one.job, one.status, *map(one.metrics.get, names)) for one in report.replicates]
+    if rows:
+        head: list[Cell] = [Word("replicate"), Word("job"), Word("status"), *names]
+        yield Table(title="Replicates", head=head, rows=rows, numbers=range(3, len(head)))
 
 
 def _failures(report: Report) -> Iterator[Block]:

@@ -156,6 +156,7 @@ Part = Literal[
     "pictures",
     "nodes",
     "trials",
+    "replicates",
     "images",
     "packages",
     "model",
@@ -217,6 +218,7 @@ class Report:
     # What may have no room, the most important first: the last one is cut first.
     baseline: Baseline | None = None
     rules: tuple[events.RuleVerdict, ...] = ()
+    replicates: tuple[events.ReplicateChanged, ...] = ()
     missing: tuple[Missing, ...] = ()
     images: tuple[events.ImageReady, ...] = ()
     tests: tuple[events.TestsFinished, ...] = ()

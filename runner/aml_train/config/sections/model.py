@@ -198,6 +198,10 @@ def check_promote(checked: CheckedTree) -> None:
             checked.faults.add(entry.mark, what, why="stages are compared without regard to case")
         if isinstance(entry.node, MapNode):
             check_gate(entry.node, checked.faults, f"{join('promote', name)}.gate")
+            over = () if checked.faults else (one for one in gate_rules(entry.node) if one.rule.over is not None)
+            for one in over:
+                what = f"the rule `{one.rule.text}` of a stage is over replicates ({one.where})"
+                checked.faults.add(entry.mark, what, why="a promotion judges the one job that wrote the model")
     first = find(checked.tree, "model", "stage")
     if isinstance(first, ScalarNode) and first.text.lower() in seen:
         checked.faults.add(
