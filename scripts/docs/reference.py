@@ -23,6 +23,7 @@ from scripts.docs.commands import action, command_line
 from scripts.docs.coverage import coverage_page
 from scripts.docs.markdown import docstring, page, paragraph, paragraphs, table
 from scripts.docs.python import python_page
+from scripts.docs.stop import PAGE, stop_page
 
 _FOLDER: Final = Path("docs/reference")
 #: Values inside events, each in a section of its page.
@@ -48,6 +49,7 @@ def generated(root: Path) -> dict[Path, str]:
         _FOLDER / "keys.md": keys_page(),
         _FOLDER / "python.md": python_page(),
         _FOLDER / "versions.md": versions_page(root),
+        PAGE: stop_page(root),
     }
 
 

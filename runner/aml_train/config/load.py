@@ -33,11 +33,12 @@ from aml_train.config.sections.model import (
 )
 from aml_train.config.sections.passport import PassportConfig, check_requirements, passport_config
 from aml_train.config.sections.replicates import replicates_config
+from aml_train.config.sections.stop import stop_config
 from aml_train.config.sections.targets import TargetConfig, check_nodes, choose_target
 from aml_train.config.sections.tests import tests_config
 from aml_train.config.sections.watch import RetryConfig, WatchConfig, cost_config
 from aml_train.config.sources import JOB_NAMES, NAMES, Reader, looks_like_job, present, source_of
-from aml_train.config.yaml.nodes import Entry, Faults, MapNode, Mark, ScalarNode, place, shown
+from aml_train.config.yaml.nodes import Entry, Faults, MapNode, Mark, ScalarNode, find, place, shown
 from aml_train.config.yaml.shapes import Anything
 from aml_train.config.yaml.source import absolute
 from aml_train.config.yaml.structures import Key, Record
@@ -323,6 +324,9 @@ class _Loader(Reader):
             self.faults.add(MARK, "nothing says where the command runs", remedy=remedy)
             return None
         entries = {key: entry for key, entry in tree.entries.items() if key not in put_aside}
+        if not given.gate and isinstance(watch := find(tree, "watch"), MapNode):
+            kept = {key: entry for key, entry in watch.entries.items() if key != "stop"}
+            entries["watch"] = replace(entries["watch"], node=replace(watch, entries=kept))
         config = self.build(replace(tree, entries=entries), file, self.base, source, target)
         if config is not None and given.compute:
             compute = given.compute.removeprefix("azureml:")
@@ -393,6 +397,7 @@ class _Loader(Reader):
         rules = () if faults else gate_rules(checked.tree)
         baseline = baseline_config(checked, rules)
         replicates = replicates_config(checked, job, rules)
+        stop = None if faults or job is None else stop_config(checked, rules, baseline, job)
         if faults and self.check is not None:
             for one in (image, *(one.image for one in images)):
                 try:
@@ -417,7 +422,7 @@ class _Loader(Reader):
             promote=stage_policies(checked),
             passport=passport,
             target=chosen,
-            watch=make(WatchConfig, checked.section("watch")),
+            watch=make(WatchConfig, checked.section("watch"), stop=stop),
             retry=make(RetryConfig, checked.section("retry")),
             cost=cost_config(checked),
             code=make(CodeConfig, checked.section("code")),

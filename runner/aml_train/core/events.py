@@ -433,6 +433,34 @@ class RuleVerdict(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class StopFound(Event):
+    """A rule of ``watch.stop`` was found on the job while it ran.
+
+    *rule* is what was found, as a missed rule. *cancels* says that the job is cancelled for it. *node_hours* is None at first; at the
+    job's end another event says how many hours its nodes went on for, unless it was cancelled.
+    """
+
+    job: str
+    rule: RuleVerdict
+    cancels: bool
+    node_hours: float | None = None
+
+    @property
+    def label(self) -> str:
+        """The metric, or ``job``, and the rule."""
+        return f"{self.rule.metric} {self.rule.rule}"
+
+    @property
+    def effect(self) -> str:
+        """What became of the job, in words."""
+        if self.cancels:
+            return "the job is cancelled"
+        if self.node_hours is None:
+            return "only reported: the job goes on"
+        return f"only reported: the job went on for {self.node_hours:.4g} node hours"
+
+
+@dataclass(frozen=True, kw_only=True)
 class BaselineCompared(Event):
     """The job is compared with its baseline.
 

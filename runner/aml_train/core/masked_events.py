@@ -15,6 +15,7 @@ _COMPUTED: Final[Mapping[str, frozenset[str]]] = {
     "JobNamed": frozenset({"job"}),
     "JobSubmitted": frozenset({"job"}),
     "ReplicateChanged": frozenset({"job", "status"}),
+    "StopFound": frozenset({"job"}),
     "NodeChanged": frozenset({"job", "run", "status"}),
     "ImageReady": frozenset({"reference", "digest"}),
     "ModelRegistered": frozenset({"model", "version"}),

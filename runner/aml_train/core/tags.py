@@ -36,6 +36,8 @@ class Tag:
     GATE: Final = "aml-train.gate"
     #: The rules that it was decided by, each with value, limit and verdict, as JSON.
     RULES: Final = "aml-train.gate-rules"
+    #: The rule of ``watch.stop`` that the job was cancelled for, and what was found.
+    STOPPED: Final = "aml-train.stopped"
     #: Followed by a branch's name: the verdict of its run on the job; see :mod:`aml_train.pipeline.branch_verdicts`.
     VERDICT: Final = "aml-train.verdict."
     #: The base of the image: its name and digest, or its id if it is only in the engine.

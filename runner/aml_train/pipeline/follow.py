@@ -18,6 +18,7 @@ from aml_train.jobs.workspace import JobView
 from aml_train.pipeline.context import RunContext
 from aml_train.pipeline.graph import GraphFollower
 from aml_train.pipeline.result import SubmittedJob
+from aml_train.pipeline.stop import StopWatch
 from aml_train.pipeline.submit import report_job
 from aml_train.pipeline.target import Target
 
@@ -76,11 +77,14 @@ def _follow_attempts(
         view = job.view
         graph = _graph(ctx, target, view, spending)
         look = graph.look if graph is not None else together.look if together is not None else None
-        watch = _watch(ctx, target, view, spending, spent=ctx.clock.now() - began, look=look)
+        stop = _stop(ctx, target, job)
+        watch = _watch(ctx, target, view, spending, spent=ctx.clock.now() - began, look=look, stop=stop)
         try:
             ended, failure = watch.run()
             if graph is not None:
                 failure = graph.judge(failure)
+            if stop is not None:
+                failure = stop.judge(ended, failure)
         except AmlTrainError:
             if watch.last is not None and watch.last.status.terminal:
                 _report_attempt(ctx, watch.last)
@@ -109,6 +113,14 @@ def _graph(ctx: RunContext, target: Target, view: JobView, spending: Spending) -
     return GraphFollower(ctx=ctx, service=target.service, view=view, spending=spending)
 
 
+def _stop(ctx: RunContext, target: Target, job: SubmittedJob) -> StopWatch | None:
+    """Return what looks for the rules of ``watch.stop``; None without any, for composed jobs, and where nothing is judged."""
+    config = ctx.plan.config.watch.stop
+    if config is None or not ctx.options.decide or job.view.kind in COMPOSED:
+        return None
+    return StopWatch(ctx, target, job, config)
+
+
 def _watch(
     ctx: RunContext,
     target: Target,
@@ -117,6 +129,7 @@ def _watch(
     *,
     spent: float,
     look: Callable[[JobView], Exceeded | None] | None,
+    stop: StopWatch | None,
 ) -> Watch:
     bounds, clock = ctx.plan.config.watch, ctx.clock
     limits = Limits(
@@ -137,6 +150,12 @@ def _watch(
 
     every, service = bounds.logs == "all", target.service
     logs = JobLogs(service, view.name, emit, every=every, masker=ctx.secrets)
+
+    def scanned(found: JobView) -> Exceeded | None:
+        if stop is not None:
+            stop.look(found, logs)
+        return None if look is None else look(found)
+
     return Watch(
         service,
         view.name,
@@ -145,7 +164,7 @@ def _watch(
         limits=limits,
         listener=emit,
         logs=logs,
-        scanned=look or (lambda _: None),
+        scanned=scanned,
     )
 
 

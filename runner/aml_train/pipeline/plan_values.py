@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from aml_train.config.job.model import mapping_at
+from aml_train.config.sections.stop import StopConfig
 from aml_train.core.text import readable_yaml
 from aml_train.image.spec import TestSpec
 from aml_train.pipeline.graph import graph_nodes
@@ -37,6 +38,7 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
         "compute": None if plan.config.target.cluster is None else asdict(plan.config.target.cluster),
         "job": _job(plan),
         "gate": [{"metric": rule.metric, "rule": rule.rule.text, "where": rule.where} for rule in plan.config.gate],
+        "stop": _stop(plan.config.watch.stop),
         "baseline": None if plan.config.baseline is None else asdict(plan.config.baseline),
         "replicates": None if plan.config.replicates is None else asdict(plan.config.replicates),
         "model": None if plan.config.model is None else asdict(plan.config.model),
@@ -59,6 +61,13 @@ def render_plan(plan: Plan) -> str:
     facts = _known(shown)
     facts["job"]["document"] = _plain(shown["job"]["document"])
     return readable_yaml(facts).rstrip("\n")
+
+
+def _stop(stop: StopConfig | None) -> dict[str, Any] | None:
+    if stop is None:
+        return None
+    rules = [{"metric": metric, "rule": rule, "where": where} for metric, rule, where in stop.rules]
+    return {"mode": stop.mode, "gate": stop.gate, "rules": rules}
 
 
 def _known(value: Any) -> Any:

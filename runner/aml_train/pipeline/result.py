@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from aml_train.core.errors import error_of
-from aml_train.core.events import AttemptEnded, CostCounted, LogsEnded, ReplicateChanged
+from aml_train.core.events import AttemptEnded, CostCounted, LogsEnded, ReplicateChanged, StopFound
 from aml_train.core.text import printable_line
 from aml_train.gate.decide import GateResult
 from aml_train.image.spec import Tested
@@ -105,6 +105,7 @@ class RunResult:
         attempts: the attempts that have ended, also those that failed.
         logs: what was read of the last attempt's logs.
         cost: what all attempts cost.
+        stops: the rules of `watch.stop` that were found.
         gate: the decision, and what it was made from.
         model: the version that was registered or found.
         replicates: the jobs that differ in one input, *job* first, with their statuses and metrics; none for the only job.
@@ -121,6 +122,7 @@ class RunResult:
     attempts: tuple[AttemptEnded, ...] = ()
     logs: LogsEnded | None = None
     cost: CostCounted | None = None
+    stops: tuple[StopFound, ...] = ()
     gate: GateResult | None = None
     model: ModelView | None = None
     data_changed: str = ""
@@ -193,6 +195,11 @@ class RunResult:
         if self.cost:
             facts |= {"node_hours": self.cost.node_hours, "gpu_hours": self.cost.gpu_hours, "cost": self.cost.cost}
             facts["currency"] = self.cost.currency
+        if self.stops:
+            facts["stops"] = [
+                {"rule": one.label, "found": one.rule.reason, "cancelled": one.cancels, "node_hours": one.node_hours}
+                for one in self.stops
+            ]
         if gate and gate.decision.rules:
             facts["gate"] = gate.decision.word
         if gate and gate.comparison:

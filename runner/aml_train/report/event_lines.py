@@ -46,6 +46,8 @@ def lines_of(event: events.Event) -> Iterator[tuple[str, str, str]]:
             )
         case events.RuleVerdict():
             yield _RULES[event.verdict], "gate", event.reason
+        case events.StopFound() if event.node_hours is None:
+            yield "!", "stop", f"{event.rule.reason} ({event.rule.where}); {event.effect}"
         case events.CostCounted() if event.unknown:
             yield "·", "", event.unknown
 
@@ -68,6 +70,8 @@ def facts_of(event: events.Event) -> Iterator[tuple[str, str]]:
             yield "logs", f"{len(event.tails)} logs, {size(sum(tail.size for tail in event.tails))}"
         case events.CostCounted():
             yield "cost", event.text
+        case events.StopFound() if event.node_hours is not None:
+            yield f"stop {event.label}", event.effect
         case events.ModelRegistered():
             earlier = " (registered earlier)" if event.found else ""
             yield "model", f"{event.model} version {event.version}{earlier}"

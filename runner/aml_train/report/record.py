@@ -109,6 +109,8 @@ class RunRecord:
                 self.set(replicates=_put(report.replicates, event, "replicate"))
             case events.CostCounted():
                 self.set(cost=event)
+            case events.StopFound():
+                self.set(stops=_put(report.stops, event, "label"))
             case events.MetricsSettled():
                 self.settled, self._histories = True, event.histories
                 left_out = (f"{event.more_tables} logged tables",) if event.more_tables else ()

@@ -211,6 +211,8 @@ def _gate(report: Report) -> Iterator[Block]:
     ]
     head = ("verdict", "metric", "wanted", "value", "limit", "baseline", "difference", "reason", "rule at")
     yield from _table("Rules of the gate", head, rows, 3, 4, 5, 6)
+    found = [(one.label, one.rule.reason, Word(one.effect), one.rule.where) for one in report.stops]
+    yield from _table("Rules of `watch.stop` that were found", ("rule", "found", "effect", "rule at"), found)
 
 
 def _replicates(report: Report) -> Iterator[Block]:

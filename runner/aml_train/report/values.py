@@ -219,6 +219,7 @@ class Report:
     baseline: Baseline | None = None
     rules: tuple[events.RuleVerdict, ...] = ()
     replicates: tuple[events.ReplicateChanged, ...] = ()
+    stops: tuple[events.StopFound, ...] = ()
     missing: tuple[Missing, ...] = ()
     images: tuple[events.ImageReady, ...] = ()
     tests: tuple[events.TestsFinished, ...] = ()

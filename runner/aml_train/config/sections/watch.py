@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from aml_train.config.section import CheckedTree, key, make, record, section
+from aml_train.config.sections.stop import STOP, StopConfig
 from aml_train.config.yaml.shapes import Choice, Duration, Number, Text
 from aml_train.config.yaml.structures import Either, Items, Table
 
@@ -41,6 +42,9 @@ class WatchConfig:
         Items(item=Text(noun="a node's name"), noun="a list of nodes"),
         "Nodes of a pipeline job that may fail; none by default.",
         default=(),
+    )
+    stop: StopConfig | None = key(
+        STOP, "Rules that are looked for while the job runs; see docs/stop.md.", default=None
     )
 
 

@@ -173,6 +173,10 @@ class LogFollower:
             if lines
         )
 
+    def sizes(self) -> dict[LogName, int]:
+        """Return how many bytes were read of each log that the job's own processes write."""
+        return {log.name: log.total for log in self._logs.values() if not log.name.system}
+
     def follow(self, logs: Iterable[LogAddress], *, final: bool = False) -> None:
         """Read what is new in each log; with *final* also the last unfinished lines.
 

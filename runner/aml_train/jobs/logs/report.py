@@ -17,7 +17,7 @@ from aml_train.jobs.logs.follow import (
     LogReader,
     log_addresses,
 )
-from aml_train.jobs.logs.names import chosen, log_name
+from aml_train.jobs.logs.names import LogName, chosen, log_name
 from aml_train.jobs.logs.tracebacks import TracebackFinder, is_own
 from aml_train.jobs.states import TAIL_HEADING, TRACEBACK_HEADING, JobStatus
 from aml_train.jobs.workspace import JobView, StorageUnreachableError, Workspace
@@ -43,7 +43,7 @@ _CONSEQUENCE: Final = re.compile(
 
 
 class JobLogs:
-    """The logs of one job.
+    """The logs of one job. *readable* says whether the last reading succeeded.
 
     Args:
         listener: receives the lines, and at the end the last lines and tracebacks.
@@ -72,6 +72,11 @@ class JobLogs:
         self._turns = 0
         self._view: JobView | None = None
         self._reported = False
+        self.readable = True
+
+    def sizes(self) -> dict[LogName, int]:
+        """Return how many bytes were read of each log that the job's own processes write."""
+        return self._follower.sizes()
 
     def read(self, view: JobView, *, final: bool) -> bool:
         """Read what is new in the logs that *view* names; with *final* to their ends.
@@ -109,9 +114,11 @@ class JobLogs:
         try:
             self._follower.follow(logs, final=final)
         except StorageUnreachableError:
-            pass  # reported by the reader
+            self.readable = False  # reported by the reader
         except ServiceError as error:
-            problem = error
+            self.readable, problem = False, error
+        else:
+            self.readable = True
         return problem
 
     def has_grown(self) -> bool:
