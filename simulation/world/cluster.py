@@ -268,6 +268,11 @@ class ScriptExecutor:
         del run_id, error
         return False
 
+    def preempt(self, run_id: str) -> bool:
+        """Scripts say themselves when their nodes are taken away."""
+        del run_id
+        return False
+
     def forget_images(self) -> None:
         """There are none."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
-from aml_emulator.executor.spec import Ending, RunError
+from aml_emulator.executor.spec import Ending, RunError, RunSpec
 
 HANGING_SECONDS = 300.0
 """Only what hangs takes so long, even on a machine under load."""
@@ -79,6 +79,7 @@ class RecordingSink:
     ending: Ending | None = None
     error: RunError | None = None
     lost: Mapping[str, int] = field(default_factory=dict)
+    following: RunSpec | None = None
     done: threading.Event = field(default_factory=threading.Event)
     _seen: threading.Condition = field(default_factory=threading.Condition)
 
@@ -98,6 +99,9 @@ class RecordingSink:
 
     def unkept(self, files: Mapping[str, int], /) -> None:
         self.lost = files
+
+    def requeued(self) -> RunSpec | None:
+        return self.following
 
     def finished(self, status: Ending, error: RunError | None, /) -> None:
         assert self.ending is None, "finished twice"

@@ -87,6 +87,9 @@ class InstantRunner:
     def fail(self, run_id: str, error: RunError) -> bool:
         return False
 
+    def preempt(self, run_id: str) -> bool:
+        return False
+
     def forget_images(self) -> None:
         """There are none."""
 

@@ -124,7 +124,7 @@ class Admin:
             raise ConflictError(f"the job {name} has ended: {run.status}")
         match what:
             case "preempt":
-                return self._preempt(run, force=query.get("force") == "1")
+                return self._preempt(run, force=query.get("force") == "1", fail=query.get("fail") == "1")
             case "fail":
                 return self._fail(run, query)
             case "show":
@@ -132,14 +132,20 @@ class Admin:
             case _:
                 raise NotFoundError(what, message=f"nothing is called {what}: known are preempt, fail and show")
 
-    def _preempt(self, run: Run, *, force: bool) -> dict[str, Any]:
+    def _preempt(self, run: Run, *, force: bool, fail: bool) -> dict[str, Any]:
+        """Take a job's nodes away: it is queued again, which is the rule on Azure, or fails, which happens there, too."""
         job = run.job or {}
         if not force and not is_low_priority(self._context, job):
             raise InvalidError(
                 f"the nodes of {shown_compute(job)} are dedicated: Azure takes back those of low priority only; force=1 does"
                 " it all the same"
             )
-        return self._ended(run, RunError(code="UserError", message=PREEMPTED))
+        if fail:
+            return self._ended(run, RunError(code="UserError", message=PREEMPTED))
+        self._context.shown.show(run.id, None)
+        if not self._jobs.runner.preempt(run.id):
+            raise ConflictError(f"the job {run.id} is {run.status} and has no nodes to lose; fail=1 lets it fail")
+        return {"job": run.id}
 
     def _fail(self, run: Run, query: Query) -> dict[str, Any]:
         code, message = query.get("code", "SystemError"), query.get("message", "The job failed on purpose.")

@@ -5,6 +5,7 @@ Shapes are those of the clients' generated models (``RunDetails``, ``GetRunDataR
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 from aml_emulator.api.errors import history_error
@@ -28,7 +29,6 @@ _UNUSED: Final = dict.fromkeys(
         "token",
         "tokenExpiryTimeUtc",
         "warnings",
-        "lastStartTimeUtc",
         "currentComputeTime",
         "effectiveStartTimeUtc",
         "scheduleId",
@@ -71,6 +71,7 @@ def run_view(context: Context, run: Run) -> dict[str, Any]:
     user = user_view(context)
     cancel = None if run.job is None else _cancel_address(context, run)
     lasted = duration(run)
+    spec = json.loads(run.spec or "{}")
     asset = f"azureml://locations/{identity.location}/workspaces/{identity.workspace_id}/data"
     return {
         **_UNUSED,
@@ -86,7 +87,9 @@ def run_view(context: Context, run: Run) -> dict[str, Any]:
         "hasVirtualParent": False,
         "computeDuration": lasted,
         "duration": lasted,
-        "currentAttemptId": 1,
+        # A database of an earlier version has no attempts in it.
+        "currentAttemptId": spec.get("attempt", 1),
+        "lastStartTimeUtc": iso(spec.get("requeued") or run.started),
         "lastModifiedBy": user,
         "lastModifiedUtc": iso(run.modified),
         "runId": run.id,

@@ -87,6 +87,12 @@ class Content:
             yield archive.file_entry(f"{launch.PYTHON_FOLDER}/{name}", source.read_bytes())
         if self._spec.code is not None:
             yield from archive.blob_entries(self._blobs, self._spec.code, self._plan.working_directory)
+        # Of an earlier attempt only what it wrote to mounted outputs is there: not outputs/ (Azure/MachineLearningNotebooks#1575).
+        for output in self._spec.outputs if self._spec.attempt > 1 else ():
+            place = output.location
+            if output.mode == "ReadWriteMount" and any(self._blobs.walk(place.container, place.prefix)):
+                single = output.kind == "uri_file"
+                yield from archive.blob_entries(self._blobs, place, self._plan.output_path(output), single=single)
         for item in self._spec.inputs:
             if item.name in files:
                 yield _file(self._plan.input_path(item), files[item.name])

@@ -28,8 +28,8 @@ logger = logging.getLogger(__name__)
 NOTES_PATH = "system_logs/emulator.log"
 """The log of differences between the job's request and its execution."""
 
-StopReason = Literal["cancel", "timeout", "lost"]
-"""Why a run is stopped: by its owner, by its limit, or because what it runs on is gone."""
+StopReason = Literal["cancel", "timeout", "lost", "preempted"]
+"""Why a run is stopped: by its owner, by its limit, or because what it runs on is gone, for good or until it has other nodes."""
 
 
 class RunStoppedError(Exception):
@@ -47,12 +47,18 @@ def has_begun(blobs: BlobStore, spec: RunSpec) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class _Result:
-    status: Ending
+    status: Ending | Literal["Requeued"]
     error: RunError | None = None
 
 
 class JobExecution:
-    """Executes a :class:`RunSpec` in a thread, by :meth:`execute` or :meth:`adopt`."""
+    """Executes a :class:`RunSpec` in a thread, by :meth:`execute` or :meth:`adopt`.
+
+    Attributes:
+        following: the next attempt of a run whose nodes were taken back, once this one has ended.
+        stop_reason: why it is stopped; None if it is not.
+        stop_error: what a run that lost its node fails with.
+    """
 
     def __init__(
         self,
@@ -72,8 +78,9 @@ class JobExecution:
         self._building: BuildOutput | None = None
         self._sink = sink
         self._lock = threading.Lock()
-        self._stop_reason: StopReason | None = None
-        self._stop_error: RunError | None = None
+        self.stop_reason: StopReason | None = None
+        self.stop_error: RunError | None = None
+        self.following: RunSpec | None = None
         self._running: Containers | None = None
         self._left = threading.Event()
         self._outputs: list[OutputReader] = []
@@ -93,12 +100,12 @@ class JobExecution:
         """Cancel the run and return at once, without effect once the command has ended.
 
         Args:
-            reason: the first one counts.
+            reason: the first one counts, but for a preemption, which another reason replaces.
             error: what a run that lost its node fails with.
         """
         with self._lock:
-            if self._stop_reason is None:
-                self._stop_reason, self._stop_error = reason, error
+            if self.stop_reason in (None, "preempted"):
+                self.stop_reason, self.stop_error = reason, error
             running, building = self._running, self._building
         if building is not None:
             building.break_off()
@@ -127,12 +134,15 @@ class JobExecution:
             message = f"The emulator failed as the job ended: {why}"
             self._sink.finished("Failed", RunError(code="SystemError", message=message))
 
-        if report_until_stored(
-            lambda: self._sink.finished(result.status, result.error),
-            fault=failed,
-            left=self._left,
-            what=f"run {self.spec.run_id}",
-        ):
+        def report() -> None:
+            if result.status == "Requeued":
+                self.following = self._sink.requeued()
+            else:
+                self._sink.finished(result.status, result.error)
+
+        if result.status == "Requeued":
+            self._logs.undo()  # The next attempt writes its own, and has not begun while there are none.
+        if report_until_stored(report, fault=failed, left=self._left, what=f"run {self.spec.run_id}"):
             self._clear()
 
     def _result_of(self, work: Callable[[], _Result]) -> _Result:
@@ -248,7 +258,7 @@ class JobExecution:
         self._status("Running")
         with self._lock:
             self._running = containers
-            stopping = self._stop_reason is not None
+            stopping = self.stop_reason is not None
         if stopping:
             containers.stop()
         limit = self.spec.timeout_seconds if timeout is None else timeout
@@ -263,9 +273,10 @@ class JobExecution:
                 timer.cancel()
             with self._lock:
                 self._running = None
-                reason = self._stop_reason
+                reason = self.stop_reason
         self._check_left_behind()
-        self._status("Finalizing")
+        if reason != "preempted":
+            self._status("Finalizing")
         containers.finish()
         result = self._ended(containers.container_exit()) if reason is None else self._stopped()
         try:
@@ -300,9 +311,11 @@ class JobExecution:
         return _Result(status="Failed", error=RunError(code="UserError", message=why, exit_code=exit_.code))
 
     def _stopped(self) -> _Result:
-        if self._stop_reason == "lost":
-            return _Result(status="Failed", error=self._stop_error)
-        if self._stop_reason != "timeout":
+        if self.stop_reason == "lost":
+            return _Result(status="Failed", error=self.stop_error)
+        if self.stop_reason == "preempted":
+            return _Result(status="Requeued")
+        if self.stop_reason != "timeout":
             return _Result(status="Canceled")
         seconds = self.spec.timeout_seconds or 0
         message = f"The job ran longer than its limits.timeout of {seconds:g} seconds, and was canceled."
@@ -354,7 +367,7 @@ class JobExecution:
 
     def _go_on(self) -> None:
         self._check_left_behind()
-        if self._stop_reason is not None:
+        if self.stop_reason is not None:
             raise RunStoppedError
 
     def _check_left_behind(self) -> None:

@@ -78,6 +78,14 @@ class JobQueue:
         """Fail a run whose nodes are gone, queued or running; otherwise as :meth:`cancel`."""
         return self._stop(run_id, "lost", "Failed", error)
 
+    def preempt(self, run_id: str) -> bool:
+        """Take a run's nodes away and put it back into the queue; return whether it was running."""
+        with self._lock:
+            running = self._running.get(run_id)
+        if running is not None:
+            running.stop("preempted")
+        return running is not None
+
     def _stop(self, run_id: str, reason: StopReason, status: Ending, error: RunError | None) -> bool:
         with self._lock:
             queued = self._waiting.pop(run_id, None)
@@ -220,3 +228,9 @@ class JobQueue:
                 del self._running[run.spec.run_id]
                 self._fleet.release(run.spec.run_id)
             self._slots.release()
+            if run.following is not None and not self._closed:
+                self.submit(run.following)
+                if run.stop_reason == "cancel":  # it came when the next attempt was already stored
+                    self.cancel(run.spec.run_id)
+                elif run.stop_error is not None:
+                    self.fail(run.spec.run_id, run.stop_error)

@@ -124,6 +124,8 @@ class RunSpec:
         host_options: further keywords of docker-py's ``create_host_config``.
         hostname: the container's name for itself; the engine's choice where it is None.
         notes: what the emulator does differently from what the job asked for.
+        attempt: which attempt this is, from 1 on: a job whose nodes are taken back is put into the queue again.
+        requeued: when that was, in seconds since the epoch; 0 for the first attempt.
     """
 
     run_id: str
@@ -150,6 +152,8 @@ class RunSpec:
     hostname: str | None = None
     notes: tuple[str, ...] = ()
     build: BuildSpec | None = None
+    attempt: int = 1
+    requeued: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,6 +182,9 @@ class RunSink(Protocol):
 
     def unkept(self, files: Mapping[str, int], /) -> None:
         """The command left these files where they are not kept: path → bytes."""
+
+    def requeued(self) -> RunSpec | None:
+        """The run's nodes were taken back; returns its next attempt, None where it is cancelled instead."""
 
     def finished(self, status: Ending, error: RunError | None, /) -> None:
         """The run ended. The last call for a run."""
@@ -258,6 +265,9 @@ class JobExecutor(Protocol):
 
     def fail(self, run_id: str, error: RunError) -> bool:
         """Fail a run that waits or runs; False if it is not known here."""
+
+    def preempt(self, run_id: str) -> bool:
+        """Put a run that runs back into the queue; False if it does not run here."""
 
     def forget_images(self) -> None:
         """Remove the images that were built of environments."""

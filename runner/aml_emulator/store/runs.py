@@ -296,6 +296,19 @@ class RunStore:
             )
         return True
 
+    def requeue(self, run_id: str, spec: str) -> bool:
+        """Put a run whose nodes are gone back into the queue, with what the executor gets next.
+
+        Returns:
+            False for a run that is cancelled or has ended, which stays as it is.
+        """
+        changed = self._db.execute(
+            "UPDATE runs SET status = 'Queued', spec = ?, modified = ? WHERE id = ?"
+            " AND status NOT IN ('CancelRequested', 'Completed', 'Failed', 'Canceled')",
+            (spec, self._clock(), run_id),
+        )
+        return bool(changed)
+
     def finish(
         self,
         run_id: str,

@@ -320,7 +320,8 @@ def job() -> None:
     """Preempt or fail a job, or change the state that it shows.
 
     \b
-    aml-train emulator job preempt NAME                   its nodes are taken back
+    aml-train emulator job preempt NAME                   its nodes are taken back: it is queued again
+    aml-train emulator job preempt NAME --fail            it fails with PreemptionError
     aml-train emulator job fail NAME --code ServiceError  by a fault of AzureML
     aml-train emulator job show NAME NotResponding        until the next `show`
     """
@@ -329,9 +330,14 @@ def job() -> None:
 @job.command("preempt")
 @click.argument("name")
 @click.option("--force", is_flag=True, help="Also on a cluster whose nodes are dedicated.")
-def preempt(name: str, *, force: bool) -> None:
-    """Preempt job NAME, which waits or runs on a cluster of low priority."""
-    ask_emulator(f"jobs/{quote(name, safe='')}/preempt", {"force": "1" if force else None}, method="POST")
+@click.option("--fail", is_flag=True, help="Let it fail with PreemptionError instead of queueing it again.")
+def preempt(name: str, *, force: bool, fail: bool) -> None:
+    """Preempt job NAME, which runs on a cluster of low priority.
+
+    AzureML queues the same job again; what it wrote to outputs/ and what it logged stay. Some jobs fail instead.
+    """
+    given = {"force": "1" if force else None, "fail": "1" if fail else None}
+    ask_emulator(f"jobs/{quote(name, safe='')}/preempt", given, method="POST")
     click.echo(f"{name} is preempted")
 
 

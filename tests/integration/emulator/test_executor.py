@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import secrets
 from collections.abc import Callable, Mapping
@@ -144,6 +145,28 @@ def test_a_cancelled_job_may_clean_up_and_keeps_its_outputs(
     assert bench.log(spec).endswith(b"bye\n")
     assert set(sink.artifacts) == {"outputs/a", "outputs/b"}
     assert not bench.runner.cancel("unknown")
+    assert_clean(engine, bench)
+
+
+def test_a_preempted_job_runs_again_and_finds_only_its_mounted_outputs(
+    bench: Bench, engine: docker.DockerClient
+) -> None:
+    script = (
+        "ls outputs ${{outputs.kept}}; echo a >> outputs/a; echo b >> ${{outputs.kept}}/b; echo up;"
+        " [ $(wc -l < ${{outputs.kept}}/b) = 2 ] || sleep 3600"
+    )
+    place = OutputSpec(name="kept", kind="uri_folder", location=Folder(container=STORE, prefix="kept"))
+    spec, sink = bench.submit(script, outputs=(place,))
+    sink.following = dataclasses.replace(spec, attempt=2, requeued=1.0)
+    until(lambda: b"up" in bench.log(spec), sink)
+    assert b"b\n" not in bench.log(spec)
+    assert bench.runner.preempt(spec.run_id)
+    assert sink.wait() == "Completed"
+    assert sink.statuses == ["Queued", *["Preparing", "Running"] * 2, "Finalizing"]
+    assert re.fullmatch(rb"/\S+/kept:\nb\n\noutputs:\nup\n", bench.log(spec)), "the log begins again"
+    assert bench.artifact(spec, "outputs/a") == b"a\n"
+    assert bench.blobs.content[STORE, "kept/b"] == b"b\nb\n"
+    assert not bench.runner.preempt(spec.run_id)
     assert_clean(engine, bench)
 
 

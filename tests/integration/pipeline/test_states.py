@@ -77,7 +77,7 @@ def test_a_preempted_job_is_submitted_again_also_by_who_attaches(emulator: Emula
     runs = {folder.name: start(emulator, folder, "run") for folder in (retried, left)}
     for running in runs.values():
         line = until(running, "log-line", text="attempt ")
-        provoke(emulator, line["text"].split()[1], "preempt")
+        provoke(emulator, line["text"].split()[1], "preempt?fail=1")
 
     lost = runs["left"].ended()
     assert verdict(lost) == (8, "preempted", "preempted")

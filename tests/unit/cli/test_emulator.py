@@ -72,7 +72,12 @@ def run(*args: str) -> str:
         ),
         ("fault list", {"faults": [{"kind": "reset"}]}, ("GET", "faults", {}), '"kind": "reset"'),
         ("fault clear 1", {"removed": 1}, ("DELETE", "faults", {"id": "1"}), "1 removed"),
-        ("job preempt a/b --force", {}, ("POST", "jobs/a%2Fb/preempt", {"force": "1"}), "a/b is preempted"),
+        (
+            "job preempt a/b --force --fail",
+            {},
+            ("POST", "jobs/a%2Fb/preempt", {"force": "1", "fail": "1"}),
+            "a/b is preempted",
+        ),
         ("job fail j --code UserError", {}, ("POST", "jobs/j/fail", {"code": "UserError"}), "j fails"),
         ("job show j Paused", {"status": "Paused"}, ("POST", "jobs/j/show", {"status": "Paused"}), "j shows Paused"),
         ("role set registry A B", {"roles": {}}, ("POST", "roles", {"place": "registry", "roles": "A,B"}), "{}"),

@@ -84,6 +84,9 @@ class IdleRunner:
         self.failed[run_id] = error
         return self.cancel(run_id)
 
+    def preempt(self, run_id: str) -> bool:
+        return self.cancel(run_id)
+
     def forget_images(self) -> None:
         return
 

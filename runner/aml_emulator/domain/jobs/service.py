@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import re
 import threading
+import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from aml_emulator.domain.clusters import scale_of
@@ -20,7 +22,7 @@ from aml_emulator.domain.jobs.sweeps.runs import SweepRuns, changed_sweep, sweep
 from aml_emulator.domain.jobs.to_run_spec import run_spec
 from aml_emulator.domain.runs import JOB_NAME, known_job
 from aml_emulator.domain.workspace import FILES_NOT_KEPT, Workspace
-from aml_emulator.executor.spec import Ending, JobExecutor, RunError, spec_from_json, spec_to_json
+from aml_emulator.executor.spec import Ending, JobExecutor, RunError, RunSpec, spec_from_json, spec_to_json
 from aml_emulator.store.runs import Run
 
 MOST_FILES: Final = 5
@@ -375,6 +377,17 @@ class RunProgress:
         ]
         more = [f"{len(lost) - MOST_FILES} more"] if len(lost) > MOST_FILES else []
         runs.tag(self._run_id, {}, properties={FILES_NOT_KEPT: ", ".join([*shown, *more])})
+
+    def requeued(self) -> RunSpec | None:
+        """The run waits for other nodes, as on AzureML after a preemption: its files and metrics stay."""
+        runs = self._workspace.store.runs
+        spec = spec_from_json(runs.require(self._run_id).spec or "")
+        spec = replace(spec, attempt=spec.attempt + 1, requeued=time.time())
+        if not runs.requeue(self._run_id, spec_to_json(spec)):
+            self.finished("Canceled", None)
+            return None
+        logger.info("job %s: preempted, and queued for attempt %d", self._run_id, spec.attempt)
+        return spec
 
     def finished(self, status: Ending, error: RunError | None) -> None:
         """The run ended; an output that cannot be registered fails a completed job."""

@@ -25,7 +25,9 @@ def test_only_nodes_of_low_priority_are_taken_back(emulator: Service) -> None:
     status, answer = ask(emulator, "run1/preempt")
     assert (status, "Azure takes back those of low priority only" in answer["error"]) == (400, True)
     assert emulator.runner.failed == {}
-    status, answer = ask(emulator, "run1/preempt?force=1")
+    assert ask(emulator, "run1/preempt?force=1") == (200, {"job": "run1"})
+    assert emulator.runner.failed == {}, "it is queued again"
+    status, answer = ask(emulator, "run1/preempt?force=1&fail=1")
     assert (status, answer["message"]) == (200, PREEMPTED)
     assert emulator.runner.failed["run1"].code == "UserError"
 
