@@ -81,7 +81,7 @@ class FakeService(MemoryService):
         return super().find(name)
 
     def details(self, name: str) -> JobView:
-        view = self.jobs[name]
+        view = self.find(name) or self.jobs[name]
         if not view.status.final:
             step = self.script[min(self.looks, len(self.script) - 1)]
             self.looks += 1
@@ -108,8 +108,10 @@ class FakeService(MemoryService):
         self.submitted.append(job)
         return view
 
-    def resubmit(self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken) -> JobView:
-        view = super().resubmit(name, new, tags=tags, submission=submission)
+    def resubmit(
+        self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken, checkpoints: str = ""
+    ) -> JobView:
+        view = super().resubmit(name, new, tags=tags, submission=submission, checkpoints=checkpoints)
         self.again.append(new)
         return view
 

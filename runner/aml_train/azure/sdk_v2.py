@@ -29,6 +29,7 @@ from aml_train.azure.sign_in import SignIn
 from aml_train.azure.workspace import AzureRest
 from aml_train.config.job.model import mapping_at
 from aml_train.config.job.paths import change_paths
+from aml_train.config.sections.watch import RESUME_INPUT
 from aml_train.core import retry as retries
 from aml_train.core.answers import REACH, Answer, clean, traced
 from aml_train.core.errors import AmlTrainError, InvalidError, ServiceError
@@ -269,9 +270,16 @@ class AzureV2(AzureRest):
         return found
 
     def _copy(
-        self, name: str, new: str, what: str, *, compute: str | None = None, tags: Mapping[str, str] | None = None
+        self,
+        name: str,
+        new: str,
+        what: str,
+        *,
+        compute: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        checkpoints: str = "",
     ) -> None:
-        """Submit the job *name* as *new*; with *tags* it stays in its group."""
+        """Submit the job *name* as *new*; with *tags* it stays in its group, and reads *checkpoints*."""
         try:
             with quiet():
                 entity = self.client.jobs.get(name)
@@ -279,15 +287,20 @@ class AzureV2(AzureRest):
                 again(entity, name, new)
                 if tags is not None:
                     entity.tags.update({**group, **tags})
+                if checkpoints:
+                    folder = ml_sdk().Input(type="uri_folder", mode="ro_mount", path=checkpoints)
+                    entity.inputs[RESUME_INPUT] = folder
                 if compute is not None:
                     entity.compute = compute.removeprefix("azureml:")
                 self.client.jobs.create_or_update(entity)
         except Exception as error:
             raise translate(error, what) from error
 
-    def resubmit(self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken) -> JobView:
+    def resubmit(
+        self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken, checkpoints: str = ""
+    ) -> JobView:
         what = f"Submitting the job {name} again, as {new}"
-        copy = partial(self._copy, name, new, what, tags=tags)
+        copy = partial(self._copy, name, new, what, tags=tags, checkpoints=checkpoints)
         return self._make_job(copy, new, lambda found: found.tags.get(Tag.RESUBMITTED) == name, what, submission)
 
     def identify_data(self, sources: Sequence[DataSource]) -> Sequence[DataIdentity]:

@@ -254,6 +254,7 @@ class AzureRest(AzureHttp):
             created=found.time("createdTimeUtc"),
             started=found.time("startTimeUtc"),
             ended=found.time("endTimeUtc"),
+            restarted=found.time("lastStartTimeUtc") if (found.whole("currentAttemptId") or 1) > 1 else None,
             observed=found.date,
         )
 

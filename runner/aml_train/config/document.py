@@ -21,7 +21,7 @@ from aml_train.config.sections.passport import PASSPORT
 from aml_train.config.sections.replicates import REPLICATES
 from aml_train.config.sections.targets import TARGET, TARGETS
 from aml_train.config.sections.tests import TESTS
-from aml_train.config.sections.watch import COST, RETRY, WATCH
+from aml_train.config.sections.watch import COST, RESUME, RETRY, WATCH
 from aml_train.config.yaml.nodes import Faults, Node
 from aml_train.config.yaml.shapes import Choice, Flag, Text
 from aml_train.config.yaml.structures import Either, Key, Record
@@ -95,6 +95,7 @@ DOCUMENT: Final = Record(
         "passport": Key(PASSPORT, "Signature of the registered model and of where it comes from."),
         "watch": Key(WATCH, "Bounds of the job's time, and what an interrupted run does to it."),
         "retry": Key(RETRY, "Resubmission, under the next attempt's name."),
+        "resume": Key(RESUME, "What a job that is submitted again after a preemption continues from."),
         "cost": Key(COST, "Prices of nodes, and bounds of the job's cost."),
         "code": Key(CODE, "Bounds of the snapshot of the job's code folder, which the job names."),
         "setup": Key(SETUP, "Shell commands that run once on each node before the job's command."),

@@ -36,7 +36,7 @@ from aml_train.config.sections.replicates import replicates_config
 from aml_train.config.sections.stop import stop_config
 from aml_train.config.sections.targets import TargetConfig, check_nodes, choose_target
 from aml_train.config.sections.tests import tests_config
-from aml_train.config.sections.watch import RetryConfig, WatchConfig, cost_config
+from aml_train.config.sections.watch import RetryConfig, WatchConfig, cost_config, resume_config
 from aml_train.config.sources import JOB_NAMES, NAMES, Reader, looks_like_job, present, source_of
 from aml_train.config.yaml.nodes import Entry, Faults, MapNode, Mark, ScalarNode, find, place, shown
 from aml_train.config.yaml.shapes import Anything
@@ -394,6 +394,7 @@ class _Loader(Reader):
         check_requirements(checked, _demanding(checked))
         if job is not None and chosen is not None and not self.own_compute:
             check_nodes(checked, chosen, job.document)
+        resume = resume_config(checked, job)
         rules = () if faults else gate_rules(checked.tree)
         baseline = baseline_config(checked, rules)
         replicates = replicates_config(checked, job, rules)
@@ -424,6 +425,7 @@ class _Loader(Reader):
             target=chosen,
             watch=make(WatchConfig, checked.section("watch"), stop=stop),
             retry=make(RetryConfig, checked.section("retry")),
+            resume=resume,
             cost=cost_config(checked),
             code=make(CodeConfig, checked.section("code")),
             setup=setup_commands(checked),

@@ -19,7 +19,7 @@ from aml_train.config.sections.passport import PassportConfig
 from aml_train.config.sections.replicates import ReplicatesConfig
 from aml_train.config.sections.targets import TargetConfig
 from aml_train.config.sections.tests import TestsConfig
-from aml_train.config.sections.watch import CostConfig, RetryConfig, WatchConfig
+from aml_train.config.sections.watch import CostConfig, ResumeConfig, RetryConfig, WatchConfig
 from aml_train.core.secrets import known_secrets
 
 
@@ -55,6 +55,7 @@ class Config:
     target: TargetConfig
     watch: WatchConfig = field(default_factory=WatchConfig)
     retry: RetryConfig = field(default_factory=RetryConfig)
+    resume: ResumeConfig | None = None
     cost: CostConfig = field(default_factory=CostConfig)
     code: CodeConfig = field(default_factory=CodeConfig)
     setup: tuple[SetupCommand, ...] = ()

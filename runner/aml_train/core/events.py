@@ -300,7 +300,7 @@ class AttemptEnded(Event):
 
     *ending* is the word of docs/states.md, *status* the service's.
 
-    *again* is the name of the attempt that follows; None where there is none.
+    *again* is the name of the attempt that follows; None where there is none. *resumed_from* is the attempt whose checkpoints it read.
     """
 
     job: str
@@ -308,6 +308,12 @@ class AttemptEnded(Event):
     status: str
     ending: str
     again: str | None = None
+    resumed_from: str | None = None
+
+    @property
+    def how(self) -> str:
+        """Its ending and where it began, for people."""
+        return self.ending + (f", resumed from {self.resumed_from}" if self.resumed_from else "")
 
 
 @dataclass(frozen=True, kw_only=True)

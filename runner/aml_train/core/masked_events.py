@@ -26,7 +26,7 @@ _COMPUTED: Final[Mapping[str, frozenset[str]]] = {
     "Report": frozenset({"status"}),
     "Source": frozenset({"commit"}),
     "Job": frozenset({"name", "status"}),
-    "AttemptEnded": frozenset({"job", "status", "ending"}),
+    "AttemptEnded": frozenset({"job", "status", "ending", "resumed_from"}),
     "GraphNode": frozenset({"run", "status"}),
     "Model": frozenset({"name", "version"}),
 }

@@ -53,6 +53,9 @@ class Tag:
     RETRIES: Final = "aml-train.retries"
     #: On a job that has replicates: the input in which they differ, and the beginning of each fingerprint, in the order of the values.
     REPLICATES: Final = "aml-train.replicates"
+    #: Properties of a job that declares `resume`: the folder of its checkpoints, and the metric whose steps show that it continues.
+    RESUME: Final = "aml-train.resume"
+    RESUME_METRIC: Final = "aml-train.resume-metric"
     #: What supersedes what: the group that runs belong to, and their order in it.
     GROUP: Final = "aml-train.group"
     SEQUENCE: Final = "aml-train.sequence"

@@ -10,7 +10,7 @@ from typing import Literal, Protocol, get_args
 from aml_train.core.comparison import Comparison
 from aml_train.core.events import ReplicateChanged, RuleVerdict, Verdict
 from aml_train.core.tables import Table
-from aml_train.gate.history import MetricPoint, aggregate, faults_of_shape
+from aml_train.gate.history import MetricPoint, aggregate, faults_of_shape, last_attempts
 from aml_train.gate.rules import Aggregate, Policies, Policy, Reference, Rule
 
 GateWord = Literal["passed", "failed", "none", "skipped"]
@@ -196,9 +196,20 @@ def decide_rule(
 ) -> RuleVerdict:
     """Decide one rule.
 
-    Without other policies, a missing metric and a missing baseline fail it.
+    Without other policies, a missing metric and a missing baseline fail it. A rule that is met by all values must be met by those of
+    the last attempt, too, if it may have started over. ``count`` counts all values in any case.
     """
     policies = policies or Policies()
+    whole = _decide(metric, rule, where, evidence, policies)
+    marked = any(one.earlier for name in (metric, *rule.metrics) for one in evidence.histories.get(name, ()))
+    if not marked or whole.verdict != "met" or rule.aggregate.name == "count":
+        return whole
+    alone = _decide(metric, rule, where, replace(evidence, histories=last_attempts(evidence.histories)), policies)
+    remark = " (of the last attempt alone: no `resume` says that it continues the one before)"
+    return whole if alone.verdict == "met" else replace(alone, reason=alone.reason + remark)
+
+
+def _decide(metric: str, rule: Rule, where: str, evidence: Evidence, policies: Policies) -> RuleVerdict:
     value: float | None = None
     limit: float | None = None
     try:

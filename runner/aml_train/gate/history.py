@@ -7,7 +7,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from aml_train.gate.rules import Aggregate
@@ -18,11 +18,15 @@ _CLOCKS: Final = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class MetricPoint:
-    """One value of a metric. *timestamp* is in milliseconds since 1970."""
+    """One value of a metric. *timestamp* is in milliseconds since 1970.
+
+    *earlier* marks a value from before the training may have started over, on which alone no rule is met.
+    """
 
     step: int
     value: float
     timestamp: int
+    earlier: bool = False
 
 
 def sequence(points: Sequence[MetricPoint]) -> list[float]:
@@ -60,6 +64,75 @@ def late_text(name: str, late: Sequence[MetricPoint], ended: datetime.datetime |
     which = "at step" if len(late) == 1 else "the first at step"
     counts = "it counts" if len(late) == 1 else "they count"
     return f"{name} has {many} logged after the job's end, {which} {first.step}, {seconds:.0f} s after it; {counts} for the gate."
+
+
+def continued(earlier: Sequence[MetricPoint], last: Sequence[MetricPoint]) -> bool:
+    """Return whether an attempt with the values *last* continues one with the values *earlier*, and did not start over."""
+    return bool(earlier and last) and min(one.step for one in last) > min(one.step for one in earlier)
+
+
+def joined(earlier: Sequence[MetricPoint], last: Sequence[MetricPoint]) -> list[MetricPoint]:
+    """Return one history of an attempt and of the one that it continues.
+
+    What the earlier one logged from the last one's first step on was done again. Of a metric without steps everything is kept.
+    """
+    begin = min((one.step for one in last), default=None)
+    kept = [one for one in earlier if begin is None or one.step < begin]
+    return [*(kept or earlier), *last]
+
+
+def of_attempts(
+    histories: Mapping[str, Sequence[MetricPoint]],
+    progress: Sequence[MetricPoint] | None,
+    restarted: datetime.datetime | None,
+) -> dict[str, list[MetricPoint]]:
+    """Return what counts of a job's values, which all its attempts have written into one history.
+
+    =================================================== ===================================================================
+    the service restarted it, it declares ``resume``     and continues: all values; starts over: those of the last attempt
+    the service restarted it, it declares no ``resume``  a metric that continues is marked; of another the last attempt's
+    the service knows of one attempt, the steps fall     the values before are marked
+    back to the first one
+    =================================================== ===================================================================
+
+    Args:
+        histories: by metric.
+        progress: the history of the metric of ``resume``; None of a job that declares none.
+        restarted: when the last attempt began, as the service says; None where that knows of one attempt.
+    """
+    found = {}
+    resumes = progress is not None and continued(*_split(progress, restarted))
+    for name, points in histories.items():
+        earlier, last = _split(points, restarted)
+        if restarted is None:
+            found[name] = [*(replace(one, earlier=True) for one in earlier), *last]
+        elif progress is not None:
+            found[name] = joined(earlier, last) if resumes else list(last)
+        else:
+            marked = earlier if continued(earlier, last) else ()
+            found[name] = [*(replace(one, earlier=True) for one in marked), *last]
+    return found
+
+
+def last_attempts(histories: Mapping[str, Sequence[MetricPoint]]) -> dict[str, Sequence[MetricPoint]]:
+    """Return *histories* without the values that are marked as an earlier attempt's."""
+    return {name: [one for one in points if not one.earlier] for name, points in histories.items()}
+
+
+def _split(
+    points: Sequence[MetricPoint], restarted: datetime.datetime | None
+) -> tuple[Sequence[MetricPoint], Sequence[MetricPoint]]:
+    """Return the values before the last attempt, and its own; unless the service knows, those before the steps fell back to the first."""
+    if restarted is not None:
+        border = restarted.timestamp() * 1000
+        return [one for one in points if one.timestamp < border], [one for one in points if one.timestamp >= border]
+    first = min((one.step for one in points), default=0)
+    written = sorted(points, key=lambda one: one.timestamp)
+    began = 0
+    for index, (before, point) in enumerate(itertools.pairwise(written), 1):
+        if before.step > first >= point.step:
+            began = index
+    return (written[:began], written[began:]) if began else ((), points)
 
 
 def last_value(points: Sequence[MetricPoint]) -> float:

@@ -6,13 +6,14 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from aml_train.core.answers import json_number
 from aml_train.core.comparison import Comparison, Side
 from aml_train.core.events import RuleVerdict, Verdict
 from aml_train.core.tags import VALUE_LENGTH
-from aml_train.gate.history import MetricPoint, aggregate, faults_of_shape
+from aml_train.gate.history import MetricPoint, aggregate, faults_of_shape, last_attempts
 from aml_train.gate.rules import DataPolicy, Rule, parse_rule
 
 #: The name of the rule over data where others have their metric, and its text, which no configuration writes.
@@ -159,12 +160,29 @@ def fault_of_rule(recorded: RuleVerdict, histories: Mapping[str, Sequence[Metric
         rule = parse_rule(text)
     except ValueError as error:
         return f"the rule cannot be read: {error}"
+    if replicates and recorded.verdict in (*_PASSING, "missed"):
+        return None  # it follows from the metrics of other jobs, too
+    fault = _fault(recorded, rule, histories)
+    alone = last_attempts(histories)
+    if rule.aggregate.name == "count" or not any(one.earlier for points in histories.values() for one in points):
+        return fault
+    if recorded.verdict != "met":  # by all values, or by those of the last attempt
+        return fault and _fault(recorded, rule, alone)
+    if fault is None and rule.shape is None:
+        points = alone.get(recorded.metric, ())
+        try:
+            value = aggregate(points, rule.aggregate, greater=rule.greater)
+            recorded = replace(recorded, value=value, limit=_limit(rule, recorded, alone))
+        except ValueError as error:
+            return f"{recorded.metric} {recorded.rule}: of the last attempt {error}"
+    return fault or _fault(recorded, rule, alone)
+
+
+def _fault(recorded: RuleVerdict, rule: Rule, histories: Mapping[str, Sequence[MetricPoint]]) -> str | None:
     points = histories.get(recorded.metric, ())
     name = f"{recorded.metric} {recorded.rule}"
     if recorded.verdict not in (*_PASSING, "missed"):
         return f"{name}: {recorded.verdict!r} is no verdict"
-    if replicates:
-        return None  # it follows from the metrics of other jobs, too
     if rule.shape is not None:
         return _compare(name, recorded, holds=bool(points) and faults_of_shape(points, rule.shape) is None)
     if recorded.verdict == "met" and (recorded.value is None or recorded.limit is None):

@@ -26,7 +26,7 @@ from aml_train.gate.decide import (
     source_of,
     value_of,
 )
-from aml_train.gate.history import MetricPoint, aggregate
+from aml_train.gate.history import MetricPoint, aggregate, last_attempts
 from aml_train.gate.recompute import over_replicates as recorded_over
 from aml_train.gate.rules import Aggregate, Over, Policies, Reference, Rule, parse_rule
 from aml_train.gate.student import above, levels, quantile
@@ -141,7 +141,8 @@ def fault_of_value(recorded: RuleVerdict, histories: Sequence[Sequence[MetricPoi
     if recorded.value is None or rule.shape is not None:
         return None
     try:
-        values = [aggregate(points, rule.aggregate, greater=rule.greater) for points in histories[:count]]
+        last = [[one for one in points if not one.earlier] for points in histories[:count]]
+        values = [aggregate(points, rule.aggregate, greater=rule.greater) for points in last]
         if len(values) < count:
             return f"{recorded.metric} {text}: {len(values)} of {count} replicates are left"
         if rule.over is not None:
@@ -192,6 +193,8 @@ def decide_replicates(
     Returns:
         the decision; not ``final`` as long as further replicates could change it.
     """
+    # Each is judged by its last attempt, where that may have started over.
+    evidence = [replace(one, histories=last_attempts(one.histories)) for one in evidence]
     found = []
     for one in rules:
         policies = replace(one.policies, no_baseline="skip") if bootstrap else one.policies

@@ -6,25 +6,23 @@ only when the one before has failed for good by a preemption: a cancelled job, o
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from aml_train.config.sections.watch import RESUME_INPUT
 from aml_train.core.errors import AmlTrainError, PreemptedError, ServiceError
 from aml_train.core.events import AttemptEnded
 from aml_train.core.tags import Tag
 from aml_train.core.text import whole
 from aml_train.core.threads import CancelToken
-from aml_train.jobs.identity import digests_of, identity_difference, in_one_line, job_identity
+from aml_train.jobs.identity import digests_of, identity_difference, in_one_line, job_identity, may_resume
 from aml_train.jobs.live import LiveJob
-from aml_train.jobs.spec import JobSpec
+from aml_train.jobs.spec import COMPUTED_NAME, RETRIED_NAME, JobSpec, artifacts_at, job_of_artifacts
 from aml_train.jobs.states import JobStatus, ending_of
 from aml_train.jobs.workspace import JobView, Workspace
 
-_COMPUTED: Final = re.compile(r"(.*-[0-9a-f]{12})-([1-9]\d{0,5})")
-_RETRIED: Final = re.compile(r"(.*)-retry([1-9]\d{0,5})", re.DOTALL)
 #: AzureML's bound of a name is 255 characters (azure-ai-ml, ``_schema/core/fields.py``).
 _LONGEST: Final = 240
 _MOST_EARLIER: Final = 100
@@ -32,17 +30,17 @@ _MOST_EARLIER: Final = 100
 
 def number_of(name: str) -> int:
     """Return which attempt a job of that name is, from 1 on."""
-    if match := _COMPUTED.fullmatch(name):
+    if match := COMPUTED_NAME.fullmatch(name):
         return int(match[2])
-    match = _RETRIED.fullmatch(name)
+    match = RETRIED_NAME.fullmatch(name)
     return int(match[2]) + 1 if match else 1
 
 
 def next_name(name: str) -> str:
     """Return the name of the attempt after the job *name*."""
-    if match := _COMPUTED.fullmatch(name):
+    if match := COMPUTED_NAME.fullmatch(name):
         return f"{match[1]}-{int(match[2]) + 1}"
-    match = _RETRIED.fullmatch(name)
+    match = RETRIED_NAME.fullmatch(name)
     return f"{match[1]}-retry{int(match[2]) + 1}" if match else f"{name[:_LONGEST]}-retry1"
 
 
@@ -56,7 +54,7 @@ def replicates_of(service: Workspace, view: JobView, *, completed: bool = True) 
         ServiceError: the service does not answer.
     """
     _, *marks = view.properties.get(Tag.REPLICATES, "").split(" ")
-    match = _COMPUTED.fullmatch(view.name)
+    match = COMPUTED_NAME.fullmatch(view.name)
     if match is None or match[1][-12:] not in marks:
         return []
     found = []
@@ -78,7 +76,12 @@ def attempt_of(view: JobView, *, again: str | None = None) -> AttemptEnded:
     """Return the attempt that *view*, a job that has ended, shows; *again* is the name of the next one."""
     ending = ending_of(view.status, reason=view.error, codes=view.codes)
     return AttemptEnded(
-        job=view.name, attempt=number_of(view.name), status=view.status.value, ending=ending.value, again=again
+        job=view.name,
+        attempt=number_of(view.name),
+        status=view.status.value,
+        ending=ending.value,
+        again=again,
+        resumed_from=resumed_from(view),
     )
 
 
@@ -101,6 +104,28 @@ def earlier_attempts(service: Workspace, view: JobView) -> Iterator[JobView]:
         before = service.details(tags[Tag.RESUBMITTED])
         yield before
         tags = before.tags
+
+
+def resumed_from(view: JobView) -> str | None:
+    """Return the job whose checkpoints a job reads; None for a job that started afresh."""
+    return job_of_artifacts(view.inputs.get(RESUME_INPUT, ""))
+
+
+def checkpoints_for_next(service: Workspace, before: JobView) -> str:
+    """Return the address of the checkpoints that the attempt after *before* continues from.
+
+    They are those that *before* left, or else those that it continued from itself; empty if there are none, or if the job does not
+    declare ``resume``.
+
+    Raises:
+        ServiceError: the service does not answer.
+    """
+    path = before.properties.get(Tag.RESUME)
+    if path is None:
+        return ""
+    if service.has_artifact(before.name, path):
+        return artifacts_at(before.name, path)
+    return before.inputs.get(RESUME_INPUT, "")
 
 
 def may_follow(
@@ -143,6 +168,11 @@ class Comparison:
             identity = service.identity(found.name, sdk="v2" if job.runconfig is None else "v1", files=self.files)
             job = self.in_builds(job, digests_of(identity))
             why = in_one_line(identity_difference(job_identity(job, files=self.files), identity))
+        if not why and (source := resumed_from(found)) is not None and Tag.RESUME in job.document["properties"]:
+            # What trained it includes the attempt whose checkpoints it read.
+            before = service.find(source)
+            if before is None or self.match(service, renamed(job, source), before) is None:
+                why = f"the attempt {source} that it resumed from"
         if not why:
             return job
         self.foreign(found, why)
@@ -208,24 +238,32 @@ def resubmit(
     """
     name = next_name(before.name)
     tags = {Tag.RESUBMITTED: before.name, Tag.RETRIES: str(retries_of(before.tags) + 1)}
+    checkpoints = checkpoints_for_next(service, before)
     while True:
         found = service.find(name)
         if spec is not None:
-            spec = renamed(spec, name)
-            spec = replace(spec, document={**spec.document, "tags": {**spec.document["tags"], **tags}})
+            document = {**spec.document, "name": name, "tags": {**spec.document["tags"], **tags}}
+            if checkpoints:
+                given = {"type": "uri_folder", "mode": "ro_mount", "path": checkpoints}
+                document["inputs"] = {**(document.get("inputs") or {}), RESUME_INPUT: given}
+            spec = replace(spec, name=name, document=document)
             if found is None:
                 spec, view = submit_next(service, spec, answer_for=answer_for, comparison=comparison)
                 return view, spec, False
         live = answer_for(name)
 
         def again(submission: CancelToken, new: str = name) -> JobView:
-            return service.resubmit(before.name, new, tags=tags, submission=submission)
+            return service.resubmit(before.name, new, tags=tags, checkpoints=checkpoints, submission=submission)
 
         view = live.send(again) if found is None else found
         if spec is not None:
             if (same := comparison.match(service, spec, view)) is not None:
                 return view, same, found is not None
-        elif why := in_one_line(identity_difference(service.identity(before.name), service.identity(name))):
+        elif why := in_one_line(
+            identity_difference(
+                may_resume(service.identity(before.name), name, before.properties), service.identity(name)
+            )
+        ):
             comparison.foreign(view, why)
         else:
             return view, None, found is not None

@@ -19,14 +19,18 @@ import yaml
 
 from aml_train.config.job.model import Place
 from aml_train.config.job.paths import is_local
+from aml_train.config.sections.watch import RESUME_INPUT
 from aml_train.core.file_selection import FileEntry
 from aml_train.core.files import FileSet
 from aml_train.core.references import is_digest
+from aml_train.core.tags import Tag
 from aml_train.jobs.snapshot import read_snapshot, upload_hash
-from aml_train.jobs.spec import SERVERLESS, JobSpec, run_configuration
+from aml_train.jobs.spec import SERVERLESS, JobSpec, artifacts_at, earlier_names, run_configuration
 
 #: Is in an expected name in place of what is known at the submission alone: the version of a label.
 _ANY: Final = "\0"
+#: Is among the names of a part that need not be there.
+_ABSENT: Final = "\1"
 #: Where azure-ai-ml puts local files (``_artifacts/_constants.py``, 1.34.1).
 _UPLOADS: Final = "azureml://datastores/workspaceblobstore/paths/LocalUpload/"
 #: What the service fills in where a job does not say it.
@@ -81,7 +85,7 @@ def in_one_line(found: Sequence[str]) -> str:
 
 def _same(expected: Names | None, found: Names | None) -> bool:
     if expected is None or found is None:
-        return expected is found
+        return expected is found or _ABSENT in (expected or ())
     return bool(expected & found) or any(
         re.fullmatch(r"[^/]+".join(map(re.escape, one.split(_ANY))), name)
         for one in expected
@@ -145,7 +149,20 @@ def job_identity(job: JobSpec, *, files: bool = False) -> Identity:
     def upload(path: str) -> str:
         return _uploaded(job.directory, path)
 
-    return Identity(parts=parts_of_document(job.document, code=code, environment=environment, upload=upload))
+    parts = parts_of_document(job.document, code=code, environment=environment, upload=upload)
+    return may_resume(Identity(parts=parts), job.name, job.document.get("properties") or {})
+
+
+def may_resume(identity: Identity, name: str, properties: Mapping[str, str]) -> Identity:
+    """Return what the job *name* may be, if its *properties* declare ``resume``: any earlier attempt's checkpoints may be its input.
+
+    Which attempt left some when this one was submitted is not known later. That the attempt is no foreign job is looked at by
+    :class:`aml_train.jobs.attempts.Comparison`.
+    """
+    if Tag.RESUME not in properties:
+        return identity
+    addresses = (artifacts_at(one, properties[Tag.RESUME]) for one in earlier_names(name))
+    return Identity(parts={**identity.parts, f"inputs.{RESUME_INPUT}": frozenset((_ABSENT, *addresses))})
 
 
 def run_identity(

@@ -13,11 +13,12 @@ from dataclasses import replace
 from typing import Any, Final, Literal
 
 from aml_train.config.job.model import inner_mappings
+from aml_train.config.sections.watch import RESUME_INPUT
 from aml_train.core.errors import InvalidError
 from aml_train.core.tags import KEY_LENGTH, VALUE_LENGTH, Tag
 from aml_train.jobs.data import MODEL_TYPES, recorded_contents
 from aml_train.jobs.identity import version_of
-from aml_train.jobs.spec import JobTemplate
+from aml_train.jobs.spec import JobTemplate, job_of_artifacts
 from aml_train.jobs.workspace import JobView, Workspace
 
 _LABELLED: Final = re.compile(r"azureml:(?P<name>[^/:@]+)@(?P<label>[^/:@]+)")
@@ -109,4 +110,10 @@ def data_of(tags: Mapping[str, str], inputs: Mapping[str, str]) -> dict[str, str
         inputs: name → path of its data, as the service has them.
     """
     tagged = {name.removeprefix(Tag.DATA): value for name, value in tags.items() if name.startswith(Tag.DATA)}
-    return dict(sorted({**{name: version_of(path) for name, path in inputs.items()}, **tagged}.items()))
+    # The checkpoints of an earlier attempt are its own work, and no data.
+    read = {
+        name: version_of(path)
+        for name, path in inputs.items()
+        if name != RESUME_INPUT or job_of_artifacts(path) is None
+    }
+    return dict(sorted({**read, **tagged}.items()))

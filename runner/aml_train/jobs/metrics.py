@@ -12,14 +12,17 @@ from aml_train.core.clock import Clock
 from aml_train.core.errors import ServiceError
 from aml_train.core.events import RuleVerdict
 from aml_train.core.tables import Table
+from aml_train.core.tags import Tag
 from aml_train.core.threads import map_parallel
 from aml_train.gate.baseline import read_value
-from aml_train.gate.history import MetricPoint
+from aml_train.gate.history import MetricPoint, continued, joined, of_attempts
 from aml_train.gate.logged import MOST_BYTES, LoggedSet, columns_of, file_of, is_json, tables_of
 from aml_train.gate.recompute import fault_of_rule, over_replicates
 from aml_train.gate.replicates import fault_of_value
 from aml_train.gate.rules import parse_rule
-from aml_train.jobs.attempts import replicates_of
+from aml_train.jobs.attempts import replicates_of, resumed_from
+from aml_train.jobs.identity import identity_difference, may_resume
+from aml_train.jobs.spec import earlier_names
 from aml_train.jobs.workspace import Workspace
 
 _READS: Final = 6
@@ -50,6 +53,37 @@ def settle_metrics(
         return last, dict(zip(known, values, strict=True))
 
     return _settled(read, lambda found: all(metric in found[0] for metric in metrics), clock, pause)
+
+
+def counted_histories(
+    service: Workspace, job: str, histories: Mapping[str, Sequence[MetricPoint]]
+) -> dict[str, Sequence[MetricPoint]]:
+    """Return what counts of a job's values over its attempts; see :func:`aml_train.gate.history.of_attempts`.
+
+    A job that was submitted again reads the checkpoints of an attempt that is a job of its own. If it continues from there, what that
+    one logged before counts, too. Which one it was is in its definition, and that job must be the same but for this input.
+
+    Raises:
+        ServiceError: the service does not answer.
+    """
+    view = service.find(job) if any(histories.values()) else None
+    restarted = None if view is None else service.details(job).restarted
+    metric = None if view is None else view.properties.get(Tag.RESUME_METRIC)
+    if view is None or metric is None:
+        return dict(of_attempts(histories, None, restarted))
+    progress = service.metric_history(job, metric)
+    found: dict[str, Sequence[MetricPoint]] = dict(of_attempts(histories, progress, restarted))
+    source = resumed_from(view)
+    if source is None or source not in earlier_names(job):
+        return found
+    expected = may_resume(service.identity(source), job, view.properties)
+    before = counted_histories(service, source, {metric: service.metric_history(source, metric)})[metric]
+    if identity_difference(expected, service.identity(job)) or not continued(before, progress):
+        return found
+    logged = service.last_metrics(source)
+    read = {name: service.metric_history(source, name) for name in histories if name in logged}
+    earlier = counted_histories(service, source, read)
+    return {name: joined(earlier.get(name, ()), points) for name, points in found.items()}
 
 
 def settle_logged(
@@ -156,7 +190,9 @@ def read_histories(
     Raises:
         ServiceError: the workspace refuses or does not answer.
     """
-    return {name: _history(service, job, name, files.get(name)) for name in metrics}
+    logged = {name: service.metric_history(job, name) for name in metrics if name not in files}
+    counted = counted_histories(service, job, {name: points for name, points in logged.items() if points})
+    return {name: counted.get(name) or _history(service, job, name, files.get(name)) for name in metrics}
 
 
 def _metrics(rules: Sequence[RuleVerdict]) -> list[str]:
@@ -173,7 +209,7 @@ def _metrics(rules: Sequence[RuleVerdict]) -> list[str]:
 def _history(service: Workspace, job: str, name: str, source: JsonValue | None) -> Sequence[MetricPoint]:
     """Return the values of a metric, or the one value that a file of the job has."""
     if source is None:
-        return service.metric_history(job, name) or _of_tables(service, job, name)
+        return _of_tables(service, job, name)
     content = service.read_artifact(job, source.file, most=_MOST_BYTES)
     if content is None or len(content) > _MOST_BYTES:
         return ()

@@ -140,6 +140,33 @@ def with_input(document: Mapping[str, Any], name: str, value: object) -> dict[st
     return {**document, "inputs": {**(document.get("inputs") or {}), name: value}}
 
 
+COMPUTED_NAME: Final = re.compile(r"(.*-[0-9a-f]{12})-([1-9]\d{0,5})")
+RETRIED_NAME: Final = re.compile(r"(.*)-retry([1-9]\d{0,5})", re.DOTALL)
+#: Where the files of a job's outputs/ are: https://learn.microsoft.com/azure/machine-learning/how-to-train-scikit-learn and others
+#: mount ``azureml://datastores/workspaceartifactstore/paths/ExperimentRun/dcid.RUN/…``.
+_ARTIFACTS: Final = "azureml://datastores/workspaceartifactstore/paths/ExperimentRun/dcid."
+
+
+def earlier_names(name: str) -> list[str]:
+    """Return the names that the attempts before the job *name* have, the first one first."""
+    if match := COMPUTED_NAME.fullmatch(name):
+        return [f"{match[1]}-{number}" for number in range(1, int(match[2]))]
+    if match := RETRIED_NAME.fullmatch(name):
+        return [match[1], *(f"{match[1]}-retry{number}" for number in range(1, int(match[2])))]
+    return []
+
+
+def artifacts_at(name: str, path: str) -> str:
+    """Return the address of the folder *path* among the artefacts of the job *name*, as an input has it."""
+    return f"{_ARTIFACTS}{name}/{path}"
+
+
+def job_of_artifacts(address: str) -> str | None:
+    """Return whose artefacts are at *address*, short or with the workspace in it; None for another address."""
+    place = re.sub(r"^azureml://.*/datastores/", "azureml://datastores/", address)
+    return place.removeprefix(_ARTIFACTS).partition("/")[0] if place.startswith(_ARTIFACTS) else None
+
+
 def stem_of(text: str) -> str:
     """Return *text* as the beginning of a job's name.
 
@@ -233,7 +260,8 @@ def in_images(job: JobSpec, template: JobTemplate, images: Mapping[str, Tested])
     """Return *job*, which was made from *template*, in other builds of its images."""
     made = make_job(template, images, 1)
     tags = {**job.document["tags"], **made.document["tags"]}
-    document = {**made.document, "name": job.name, "tags": tags, "properties": job.document["properties"]}
+    kept = {key: job.document[key] for key in ("properties", "inputs") if key in job.document}
+    document = {**made.document, "name": job.name, "tags": tags, **kept}
     return replace(job, document=document, images=images)
 
 

@@ -40,6 +40,7 @@ class JobView:
         variables: the environment variables that the job was given.
         codes: the code of that error and the codes of its inner errors, the outermost first.
         created, started, ended: when, by the service's clock.
+        restarted: when its last attempt began, of a job that the service itself put back into its queue.
         observed: when the service answered, by its clock.
         placement: what the job asks to run on, where that is known.
         kind: what kind of job it is; None where the answer does not say.
@@ -58,6 +59,7 @@ class JobView:
     error: str | None = None
     started: datetime.datetime | None = None
     ended: datetime.datetime | None = None
+    restarted: datetime.datetime | None = None
     inputs: Mapping[str, str] = field(default_factory=dict)
     parameters: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -181,8 +183,13 @@ class Workspace(Protocol):
         *submission* is notified before the request that creates the job leaves, and may call it off from another thread.
         """
 
-    def resubmit(self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken) -> JobView:
-        """Submit the job *name* again as *new* with *tags*, as :meth:`submit` does."""
+    def resubmit(
+        self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken, checkpoints: str = ""
+    ) -> JobView:
+        """Submit the job *name* again as *new* with *tags*, as :meth:`submit` does.
+
+        *checkpoints* is the address of its input ``resume``; the input stays as it is where that is empty.
+        """
 
     def cancel(self, name: str) -> bool:
         """Request the job's cancellation once, with short time-outs.

@@ -15,11 +15,12 @@ from aml_train.core.secrets import without_secret_values
 from aml_train.core.tags import VALUE_LENGTH, Tag
 from aml_train.core.threads import map_parallel
 from aml_train.gate.baseline import FoundBaseline, RunBaseline, ValuesBaseline, read_values
-from aml_train.gate.history import MetricPoint, last_value
+from aml_train.gate.history import last_value
 from aml_train.gate.logged import columns_of
 from aml_train.jobs.attempts import replicates_of
 from aml_train.jobs.data import recorded_contents
 from aml_train.jobs.inputs import data_of
+from aml_train.jobs.metrics import counted_histories
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, ModelView, Workspace, seconds_of
 from aml_train.models.register import fault_of_registration
@@ -226,7 +227,7 @@ def _of_job(service: Workspace, view: JobView, title: str, metrics: Sequence[str
     last = service.last_metrics(view.name)
     known = [metric for metric in metrics if metric in last]
     values = map_parallel(functools.partial(service.metric_history, view.name), known, "metric-history")
-    histories: dict[str, Sequence[MetricPoint]] = dict(zip(known, values, strict=True))
+    histories = counted_histories(service, view.name, dict(zip(known, values, strict=True)))
     if unknown := [metric for metric in metrics if metric not in last]:
         series = columns_of(service.logged(view.name, known=last, first=unknown)).series
         columns = {metric: series[metric] for metric in unknown if series.get(metric)}

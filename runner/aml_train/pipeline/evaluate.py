@@ -22,7 +22,7 @@ from aml_train.gate.recompute import decide_data
 from aml_train.gate.replicates import decide_replicates
 from aml_train.jobs.attempts import replicates_of
 from aml_train.jobs.composed import ambiguous
-from aml_train.jobs.metrics import read_tables, settle_logged, settle_metrics
+from aml_train.jobs.metrics import counted_histories, read_tables, settle_logged, settle_metrics
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, Workspace
 from aml_train.pipeline.baselines import BaselineLookup, find_baseline, side_of_job, with_replicates
@@ -248,6 +248,10 @@ def _read_metrics(service: Workspace, job: str, rules: Sequence[GateRule], *, cl
     in_files = {rule.metric: rule.source for rule in rules if rule.source is not None}
     wanted = sorted({name for rule in rules for name in (rule.metric, *rule.rule.metrics)} - set(in_files))
     logged, read = settle_metrics(service, job, wanted, clock=clock, pause=pause)
+    counted = counted_histories(service, job, read)
+    gone = [name for name, points in counted.items() if not points]
+    logged = {name: value for name, value in logged.items() if name not in gone}
+    logged |= {name: last_value(points) for name, points in counted.items() if points}
     unknown = [name for name in wanted if name not in logged]
     others, remark = LoggedSet(), ""
     try:
@@ -259,6 +263,7 @@ def _read_metrics(service: Workspace, job: str, rules: Sequence[GateRule], *, cl
     columns = columns_of(others)
     named = {name: columns.series[name] for name in unknown if columns.series.get(name)}
     values, problems = _read_values(service, job, in_files)
+    problems |= dict.fromkeys(gone, "only an attempt before AzureML restarted the job logged it")
     problems |= {name: why for name in unknown if name not in named and (why := problem_of(name, columns))}
     for name in unknown:
         if name not in named and len(meant := ambiguous(name, logged)) > 1:
@@ -270,7 +275,7 @@ def _read_metrics(service: Workspace, job: str, rules: Sequence[GateRule], *, cl
     last = {name: value for name, value in logged.items() if name not in in_files} | values
     last |= {name: last_value(points) for name, points in named.items()}
     of_files = {name: (MetricPoint(step=0, value=one, timestamp=0),) for name, one in values.items()}
-    histories: dict[str, Sequence[MetricPoint]] = {**read, **named, **of_files}
+    histories: dict[str, Sequence[MetricPoint]] = {**counted, **named, **of_files}
     return _Metrics(last=last, histories=histories, problems=problems, logged=others, remark=remark)
 
 

@@ -7,7 +7,17 @@ from dataclasses import dataclass, replace
 
 from aml_train.core.errors import AmlTrainError
 from aml_train.core.events import Event, JobStatusChanged, LogsEnded
-from aml_train.jobs.attempts import Comparison, attempt_of, may_follow, next_name, number_of, resubmit, retries_of
+from aml_train.core.tags import Tag
+from aml_train.jobs.attempts import (
+    Comparison,
+    attempt_of,
+    may_follow,
+    next_name,
+    number_of,
+    resubmit,
+    resumed_from,
+    retries_of,
+)
 from aml_train.jobs.composed import COMPOSED
 from aml_train.jobs.cost import Spending
 from aml_train.jobs.logs.report import JobLogs
@@ -93,7 +103,7 @@ def _follow_attempts(
             spending.ended(watch.last or view, watch.timing.running_seconds(ctx.clock.now()))
         retry = may_follow(ended, failure, cancelled=watch.timing.cancelled, tags=view.tags, most=most)
         name = next_name(view.name) if retry and spending.allows_another() else None
-        _report_attempt(ctx, ended, again=name)
+        _report_attempt(ctx, replace(ended, inputs=view.inputs), again=name)
         ctx.progress.live = None
         if failure is None:
             # What was written down at the submission stays what it was.
@@ -181,6 +191,11 @@ def _resubmit(ctx: RunContext, target: Target, job: SubmittedJob) -> SubmittedJo
         answer_for=lambda name: ctx.track(name, service),
         comparison=Comparison(foreign=ctx.foreign, files=ctx.options.register),
     )
+    if (path := job.view.properties.get(Tag.RESUME)) is not None:
+        if (source := resumed_from(view)) is not None:
+            ctx.notice(f"{view.name} continues from the checkpoints of {source} ({path}).")
+        else:
+            ctx.warn(f"{job.view.name} left no checkpoints at {path}: {view.name} starts from the beginning.")
     job = SubmittedJob(view=view, spec=spec, attached=attached, ours=job.ours or not attached)
     report_job(ctx, job)
     return job

@@ -157,6 +157,11 @@ def make_plan(
             places=((),) if config.job.kind == "command" else tuple(node.place for node in config.nodes_in_image),
             folders=resolved.folders,
             nodes=config.job.nodes,
+            properties=(
+                {}
+                if config.resume is None
+                else {Tag.RESUME: config.resume.path, Tag.RESUME_METRIC: config.resume.metric}
+            ),
             images=tuple(NodesImage(name=one.name, nodes=config.nodes_in(one)) for one in config.images),
             code=code,
             code_digest=code_digest,

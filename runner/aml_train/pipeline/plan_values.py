@@ -37,6 +37,7 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
         },
         "compute": None if plan.config.target.cluster is None else asdict(plan.config.target.cluster),
         "job": _job(plan),
+        "resume": None if plan.config.resume is None else asdict(plan.config.resume),
         "gate": [{"metric": rule.metric, "rule": rule.rule.text, "where": rule.where} for rule in plan.config.gate],
         "stop": _stop(plan.config.watch.stop),
         "baseline": None if plan.config.baseline is None else asdict(plan.config.baseline),

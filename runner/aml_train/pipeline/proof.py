@@ -34,10 +34,10 @@ from aml_train.gate.recompute import fault_of_rule
 from aml_train.gate.replicates import decide_replicates
 from aml_train.gate.rules import parse_rule
 from aml_train.image.spec import Tested
-from aml_train.jobs.attempts import replicates_of
+from aml_train.jobs.attempts import renamed, replicates_of, resumed_from
 from aml_train.jobs.identity import Identity, identity_difference, job_identity
 from aml_train.jobs.metrics import read_histories
-from aml_train.jobs.spec import TargetNames, make_job, with_input
+from aml_train.jobs.spec import TargetNames, earlier_names, make_job, with_input
 from aml_train.jobs.workspace import JobView, Workspace
 from aml_train.pipeline.branch_verdicts import BranchVerdict, Proof
 from aml_train.pipeline.evaluate import find_replicated, find_replicates
@@ -148,12 +148,19 @@ class GitProver:
             if released is None:
                 return f"no tag of the commit {commit[:12]} leads to its image in the repository {repository}"
             images[name] = released
-        difference = identity_difference(job_identity(make_job(template, images, 1)), found)
+        wanted = [(job, template)]
         for place, one in enumerate(others):
             if config.replicates is not None and one is not None:
                 document = with_input(template.document, config.replicates.input, config.replicates.values[place])
-                wanted = job_identity(make_job(dataclasses.replace(template, document=document), images, 1))
-                difference += identity_difference(wanted, service.identity(one.name))
+                wanted.append((one, dataclasses.replace(template, document=document)))
+        difference: tuple[str, ...] = ()
+        for one, own in wanted:  # and the attempts that they resumed from
+            there = found if one is job else service.identity(one.name)
+            difference += identity_difference(job_identity(renamed(make_job(own, images, 1), one.name)), there)
+            if config.resume is not None and (source := resumed_from(one)) in earlier_names(one.name):
+                before = service.find(source or "")
+                difference += () if before is not None else (f"the attempt {source}, which is gone",)
+                wanted += [(before, own)] if before is not None else []
         return f"it is not what the commit {commit[:12]} trains: {', '.join(difference[:3])}" if difference else ""
 
     def _released(self, repository: str, commit: str, found: Identity) -> Tested | None:

@@ -77,7 +77,12 @@ class Replicates:
         for place, one in enumerate(templates):
             own = self._context(place)
             job = submit_job(
-                own, self._target, replace(one, properties=properties), images, baseline, exact=place > 0
+                own,
+                self._target,
+                replace(one, properties={**one.properties, **properties}),
+                images,
+                baseline,
+                exact=place > 0,
             )
             self._add(own, job)
             if place == 0 and job.spec is not None:

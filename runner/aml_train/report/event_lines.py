@@ -65,7 +65,7 @@ def facts_of(event: events.Event) -> Iterator[tuple[str, str]]:
             if event.studio_url:
                 yield "studio" if event.studio_url.startswith("https:") else "page", event.studio_url
         case events.AttemptEnded() if event.again is not None or event.attempt > 1:
-            yield f"attempt {event.attempt}", f"{event.job}  {event.ending}"
+            yield f"attempt {event.attempt}", f"{event.job}  {event.how}"
         case events.LogsEnded() if len(event.tails) > 1:
             yield "logs", f"{len(event.tails)} logs, {size(sum(tail.size for tail in event.tails))}"
         case events.CostCounted():

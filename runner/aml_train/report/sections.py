@@ -277,7 +277,7 @@ def _run(report: Report) -> Iterator[Block]:
         rows += [(Word("compute"), job.compute, None)] if job.compute else []
         rows += [(Word("ran for"), _took(job.seconds), None)] if job.seconds is not None else []
     attempts = report.attempts if len(report.attempts) > 1 else ()
-    rows += [(Word(f"attempt {one.attempt}"), one.job, one.ending) for one in attempts]
+    rows += [(Word(f"attempt {one.attempt}"), one.job, one.how) for one in attempts]
     rows += [(f"data {name}", place, None) for name, place in report.data.items()]
     if report.cost:
         rows.append((Word("cost"), report.cost.text, report.cost.unknown))

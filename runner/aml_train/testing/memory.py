@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from aml_train.config.sections.targets import ClusterConfig
+from aml_train.config.sections.watch import RESUME_INPUT
 from aml_train.core.errors import RefusedError, ServiceError
 from aml_train.core.tags import Tag
 from aml_train.core.threads import CancelToken
@@ -305,7 +306,9 @@ class MemoryService:
             self.identities[job.name] = Identity(parts=parts)
             return view
 
-    def resubmit(self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken) -> JobView:
+    def resubmit(
+        self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken, checkpoints: str = ""
+    ) -> JobView:
         """See :meth:`aml_train.jobs.workspace.Workspace.resubmit`."""
         view = self._job(name)
         submission.commit()
@@ -319,6 +322,7 @@ class MemoryService:
                 name=new,
                 status=JobStatus.QUEUED,
                 tags={**view.tags, Tag.RESUBMITTED: name, **tags},
+                inputs={**view.inputs, **({RESUME_INPUT: checkpoints} if checkpoints else {})},
                 error=None,
                 codes=(),
                 created=self.now(),
@@ -326,7 +330,10 @@ class MemoryService:
                 ended=None,
             )
             self.work[new] = MemoryJob(spec=replace(self._work(name).spec, name=new))
-            self.identities[new] = self.identities.get(name, Identity(parts={}))
+            parts = dict(self.identities.get(name, Identity(parts={})).parts)
+            if checkpoints:
+                parts[f"inputs.{RESUME_INPUT}"] = frozenset((checkpoints,))
+            self.identities[new] = Identity(parts=parts)
             return self.jobs[new]
 
     def cancel(self, name: str) -> bool:

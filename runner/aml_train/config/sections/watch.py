@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from aml_train.config.section import CheckedTree, key, make, record, section
+from aml_train.config.job.model import Job
+from aml_train.config.section import CheckedTree, inside, key, make, record, section
 from aml_train.config.sections.stop import STOP, StopConfig
 from aml_train.config.yaml.shapes import Choice, Duration, Number, Text
 from aml_train.config.yaml.structures import Either, Items, Table
+
+RESUME_INPUT: Final = "resume"
+"""The input with the checkpoints of an earlier attempt."""
 
 _MOST: Final = 1e9
 _PRICE: Final = Number(noun="a price for an hour of a node", whole=False, minimum=0, maximum=_MOST)
@@ -56,6 +60,30 @@ class RetryConfig:
         Number(noun="a whole number", minimum=0, maximum=100),
         "How often a job whose nodes were taken back is submitted again; 0 by default.",
         default=0,
+    )
+
+
+@section
+class ResumeConfig:
+    """``resume:``: what a training that is submitted again continues from."""
+
+    path: str = key(
+        Text(
+            noun="a folder below `outputs/`, such as `outputs/checkpoints`",
+            pattern=r"outputs(?:/[\w.-]+)+/?",
+            rule=inside,
+            convert=lambda text: text.rstrip("/"),
+        ),
+        "Folder of the job's checkpoints. An attempt after a preemption gets it as the input `resume`, in `AZURE_ML_INPUT_resume`.",
+    )
+    metric: str = key(
+        Text(noun="a metric"),
+        "Metric that is logged with the step of the training, whose steps show that an attempt continues.",
+    )
+    every: int | None = key(
+        Number(noun="a whole number", minimum=1, maximum=10**9),
+        "Steps between two checkpoints: `aml-train jobs check-resume` demands that no more are lost.",
+        default=None,
     )
 
 
@@ -118,7 +146,24 @@ class CostConfig:
 
 WATCH: Final = record(WatchConfig, noun="a mapping")
 RETRY: Final = record(RetryConfig, noun="a mapping")
+RESUME: Final = record(ResumeConfig, noun="a mapping with `path` and `metric`")
 COST: Final = record(CostConfig, noun="a mapping")
+
+
+def resume_config(checked: CheckedTree, job: Job | None) -> ResumeConfig | None:
+    """Make ``resume``; None without the section."""
+    if not checked.has("resume"):
+        return None
+    if job is not None and job.kind != "command":
+        what = f"`resume` belongs to command jobs, and this is a {job.kind} job"
+        checked.fault(what, "resume", remedy="delete the key")
+    elif job is not None and job.runconfig is not None and checked.values.get("sdk") != "v2":
+        remedy = "write `sdk: v2`, or convert the run configuration to a job: aml-train convert"
+        checked.fault("`resume` needs the SDK v2, which gives a job the input `resume`", "resume", remedy=remedy)
+    elif job is not None and RESUME_INPUT in (job.document.get("inputs") or {}):
+        remedy = f"give the job's input `{RESUME_INPUT}` another name"
+        checked.fault("`resume` gives the job an input of this name, and it has one", "resume", remedy=remedy)
+    return make(ResumeConfig, checked.section("resume"))
 
 
 def cost_config(checked: CheckedTree) -> CostConfig:

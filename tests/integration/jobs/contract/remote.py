@@ -99,7 +99,9 @@ class RemoteService:
         """Submit there; *submission* knows afterwards what became of it."""
         return self._sent("submit", submission, job)
 
-    def resubmit(self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken) -> Any:
+    def resubmit(
+        self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken, checkpoints: str = ""
+    ) -> Any:
         """Submit there, as `submit`."""
         return self._sent("resubmit", submission, name, new, tags=tags)
 
