@@ -4,30 +4,47 @@ from __future__ import annotations
 
 import fnmatch
 import secrets
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import click
 
+from aml_train import resume_check
 from aml_train.api.workspace import Workspace
 from aml_train.azure.blob.operations import job_files
 from aml_train.azure.browse import describe_job, view_job
+from aml_train.cli.console import ConsoleListener
 from aml_train.cli.data import moved, open_data
-from aml_train.cli.options import most, open_workspace, shown_metrics, tag_filter
-from aml_train.cli.output import json_option, masker, print_facts, print_lines, print_result_line, terminal_width
-from aml_train.cli.project import ProjectOptions, target_options
+from aml_train.cli.emulator import ask_emulator
+from aml_train.cli.options import most, open_workspace, shown_metrics, tag_filter, this_host
+from aml_train.cli.output import (
+    json_option,
+    masker,
+    print_facts,
+    print_lines,
+    print_result,
+    print_result_line,
+    terminal_width,
+)
+from aml_train.cli.project import ProjectOptions, project_options, target_options
 from aml_train.cli.tables import fitted_table, logged_tables, metric_cell
 from aml_train.core.clock import SYSTEM_CLOCK
-from aml_train.core.errors import ServiceError
+from aml_train.core.errors import InvalidError, ServiceError
 from aml_train.core.events import Notice
-from aml_train.core.masked_events import masked
+from aml_train.core.masked_events import masked, masked_listener
 from aml_train.core.text import duration, printable, printable_lines
+from aml_train.gate.history import series_of
 from aml_train.jobs.live import await_end, request_cancel
 from aml_train.jobs.logs.follow import LogFollower, LogReader, log_addresses
 from aml_train.jobs.logs.names import log_name
 from aml_train.jobs.metrics import tables_of_job
 from aml_train.jobs.states import JobStatus, failure_of
+from aml_train.pipeline.prepare import prepare_run
+from aml_train.pipeline.run_files import own_output
+from aml_train.report.series import plot
 
 if TYPE_CHECKING:
     from aml_train.azure.browse import JobRow
@@ -39,7 +56,7 @@ _FOLLOW_PAUSE: Final = 0.5
 
 @click.group()
 def jobs() -> None:
-    """List, show, follow, cancel, resubmit and download jobs.
+    """List, show, follow, cancel, resubmit and download jobs; check that they resume.
 
     \b
     aml-train jobs list --status running
@@ -265,6 +282,53 @@ def resubmit(
     click.echo(view.name)
     if follow:
         _print_logs(service, view.name, "user_logs/*", follow=True)
+
+
+@jobs.command("check-resume")
+@project_options
+@click.option("--step", type=click.IntRange(min=0), metavar="N", help="Preempt it at this step.  [default: half-way]")
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(min=0),
+    default=0.01,
+    metavar="X",
+    help="Count metrics as equal up to this relative difference.  [default: 0.01]",
+)
+@json_option()
+def check_resume(project: ProjectOptions, *, step: int | None, tolerance: float, as_json: bool) -> None:
+    """Show on the local AzureML that the training resumes after a preemption.
+
+    The job runs twice: undisturbed, and preempted once at a step of `resume.metric`, after which the next attempt gets its
+    checkpoints. That attempt must go on at a later step than the first, without steps that fall back, lose no more than
+    `resume.every` steps, and end with the same metrics of the gate. Nothing is registered.
+
+    Exit codes: 0 it resumes, 2, 5 a training failed, 6 it does not resume, 7 interrupted.
+    """
+    config = project.load()
+    if config.target.kind != "local":
+        raise InvalidError(
+            f"The target {config.target.name} is no local AzureML, where a job can be preempted.",
+            hint="Add --target local.",
+        )
+
+    def preempt(job: str) -> None:
+        ask_emulator(f"jobs/{quote(job, safe='')}/preempt", {"force": "1", "fail": "1"}, method="POST")
+
+    prepared = prepare_run(config, this_host(), own=own_output())
+    listener = masked_listener(masker(), ConsoleListener(sys.stderr))
+    found = resume_check.check_resume(
+        prepared, preempt=preempt, step=step, tolerance=tolerance, listener=listener, masker=masker()
+    )
+    if as_json:
+        print_result(found.facts())
+    else:
+        for name, histories in found.metrics.items():
+            alone, before, after = (series_of({name: points})[name] for points in histories)
+            drawn = plot(alone, [*before, *after])
+            print_lines([f"{name} over steps   ● undisturbed   ○ preempted and resumed", *drawn])
+        click.echo(f"{found.attempts[1]} was given the checkpoints of {found.source or 'no attempt'}")
+        click.echo(f"steps done again: {found.repeated}")
+    found.require()
 
 
 @jobs.command("download")
