@@ -10,6 +10,7 @@ import pytest
 
 from aml_train.config.sections.watch import ResumeConfig, RetryConfig
 from aml_train.core.events import AttemptEnded, Event, Notice
+from aml_train.core.tags import Tag
 from aml_train.jobs.attempts import resumed_from
 from aml_train.jobs.spec import artifacts_at, earlier_names, job_of_artifacts
 from aml_train.pipeline.plan import Plan
@@ -23,7 +24,8 @@ RESUME = ResumeConfig(path="outputs/checkpoints", metric="loss")
 
 def plan_of(rule: str = "<= 1", **changes: Any) -> Plan:
     plan = make_plan({"loss": [rule]}, retry=RetryConfig(preempted=2), resume=RESUME, model=None)
-    return replace(plan, job=replace(plan.job, resume=RESUME), **changes)
+    properties = {Tag.RESUME: RESUME.path, Tag.RESUME_METRIC: RESUME.metric}
+    return replace(plan, job=replace(plan.job, properties=properties), **changes)
 
 
 def resuming(*, saves: bool = True, loads: bool = True, preempted: int = 1) -> MemoryService:
