@@ -34,7 +34,7 @@ def promote(invocation: Invocation, listeners: Sequence[Listener]) -> None:
     if default is not None:
         host = replace(host, environ={DEFAULT_BRANCH_VARIABLE: default, **host.environ})
     promoter: Promoter = open_promoter(
-        host, config.target, config.directory, listener, project=lambda: config, policy=policy
+        host, config.target, config.directory, listener, project=lambda: config, policy=policy, to=request.policy.to
     )
 
     def work() -> Promotion:

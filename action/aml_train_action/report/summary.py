@@ -47,6 +47,10 @@ def _promotion(record: RunRecord) -> Iterator[tuple[Cell, Cell]]:
         return
     would = facts["promotion"] == "dry-run"
     yield Word("stage"), str(facts["stage"])
+    if workspace := facts.get("workspace"):
+        yield Word("workspace"), str(workspace)
+    if source := facts.get("source_version"):
+        yield Word("copy of"), f"{facts['model']} version {source}"
     yield Word("would be in it" if would else "in it now"), f"{facts['model']} version {facts['promoted_version']}"
     if previous := facts.get("previous_version"):
         yield Word("would be archived" if would else "archived"), f"{facts['model']} version {previous}"

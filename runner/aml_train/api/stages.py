@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from aml_train.api.planning import host_for
 from aml_train.api.workspace import Workspace
 from aml_train.comparison import find_comparison, histories, parse_reference, project_of
-from aml_train.config.load import load_config, load_promotion, load_targets
+from aml_train.config.load import load_config, load_promotion
 from aml_train.core.comparison import Comparison
 from aml_train.core.events import Broadcast, Listener
 from aml_train.core.text import aligned, printable_line
@@ -158,7 +158,13 @@ def promote(
         policy=policy,
     )
     promoter = open_promoter(
-        host, found.target, found.directory, Broadcast(*listeners), project=found.project, policy=signers
+        host,
+        found.target,
+        found.directory,
+        Broadcast(*listeners),
+        project=found.project,
+        policy=signers,
+        to=policy.to,
     )
     return promoter.promote(request, confirm)
 
@@ -182,10 +188,10 @@ def rollback(
 
     Arguments and errors are those of :func:`promote`.
     """
-    targets = load_targets(None if config is None else Path(config), directory=Path(directory))
-    chosen = targets.named(target)
-    host = host_for(chosen.kind, environ)
+    found = load_promotion(None if config is None else Path(config), directory=Path(directory), target=target)
+    host = host_for(found.target.kind, environ)
     request = promotion_request(
         model, environ=host.environ, stage=to, actor=actor, expect=expect, reason=reason, dry_run=dry_run
     )
-    return open_promoter(host, chosen, targets.directory, Broadcast(*listeners)).rollback(request, confirm)
+    listener, there = Broadcast(*listeners), found.promote.of(to).to
+    return open_promoter(host, found.target, found.directory, listener, to=there).rollback(request, confirm)

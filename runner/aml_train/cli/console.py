@@ -201,7 +201,8 @@ class ConsoleListener:
         if self._comparison is not None:
             self._compare(self._comparison)
             self._comparison = None
-        self._print((f"tags of {printable_line(event.model)}", "bold"), (" that change", ""))
+        there = f" in the workspace {printable_line(event.workspace)}" if event.workspace else ""
+        self._print((f"tags of {printable_line(event.model)}", "bold"), (f" that change{there}", ""))
         for line in tag_table(event.changes):
             self._print((f"  {line}", ""))
 

@@ -280,7 +280,8 @@ def promote(
 
     By default, MODEL is that of aml-train.yml, and VERSION the newest candidate that passed the gate of its run. Its job must be proved
     to be what a commit of the default branch (or `from-branch`) trains: check out the whole history, or sign. The lineage is verified, and the rules of `promote.STAGE.gate` (else of `gate`) are decided again, with the stage's present version as the baseline;
-    that version is archived. Only tags change. On a terminal, the decision and every change of a tag are shown, and nothing is changed
+    that version is archived. Only tags change, unless `promote.STAGE.to` names another workspace: files, image and passport are copied to
+    it, and the stage and its versions are those of that workspace. On a terminal, the decision and every change of a tag are shown, and nothing is changed
     without an answer. Of two concurrent promotions, at most one succeeds.
 
     \b
@@ -305,7 +306,9 @@ def promote(
 
     def work(listener: Listener) -> Promotion:
         host, project = this_host(), found.project
-        promoter = open_promoter(host, found.target, found.directory, listener, project=project, policy=signers)
+        promoter = open_promoter(
+            host, found.target, found.directory, listener, project=project, policy=signers, to=policy.to
+        )
         return promoter.promote(request, ask)
 
     _carry_out(work, output)
@@ -330,8 +333,11 @@ def rollback(model: str | None, project: ProjectOptions, change: dict[str, Any],
     found = load_promotion(project.config, directory=project.directory, target=project.target)
     ask = _question(change)
     request = promotion_request(model or found.model, environ=os.environ, **change)
+    to = found.promote.of(request.stage).to
     _carry_out(
-        lambda listener: open_promoter(this_host(), found.target, found.directory, listener).rollback(request, ask),
+        lambda listener: open_promoter(this_host(), found.target, found.directory, listener, to=to).rollback(
+            request, ask
+        ),
         output,
     )
 

@@ -504,7 +504,8 @@ class PromotionDecided(Event):
     """A promotion or a rollback was decided, and nothing is changed yet.
 
     *previous* is the version that would leave the stage. *gate* is the verdict: ``passed``, ``none`` without rules, ``skipped``, or ``not
-    asked`` for a rollback. *changes* is every tag that would change.
+    asked`` for a rollback. *changes* is every tag that would change. *workspace* is the other workspace that has the stage, empty for
+    the model's own; *source* the version of which the one there is, or will be, a copy.
     """
 
     model: str
@@ -514,6 +515,8 @@ class PromotionDecided(Event):
     action: Literal["promote", "rollback"]
     gate: str
     changes: tuple[TagChange, ...]
+    workspace: str = ""
+    source: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -522,7 +525,8 @@ class ModelPromoted(Event):
 
     *action* is ``promote`` or ``rollback``.
 
-    *change* is the id that both versions carry as the tag ``aml-train.promotion``.
+    *change* is the id that both versions carry as the tag ``aml-train.promotion``. *workspace* is the other workspace that has the
+    stage; empty for the model's own.
     """
 
     model: str
@@ -532,6 +536,7 @@ class ModelPromoted(Event):
     action: Literal["promote", "rollback"]
     actor: str
     change: str
+    workspace: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

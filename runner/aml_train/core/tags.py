@@ -67,6 +67,9 @@ class Tag:
     #: The node of a pipeline that wrote the model, and its run; of a sweep only the run of the best trial.
     NODE: Final = "aml-train.node"
     NODE_RUN: Final = "aml-train.node-run"
+    #: Properties of a copy in another workspace: the resource id of the version that it is of, and the digest of its files.
+    COPY_OF: Final = "aml-train.copy-of"
+    FILES: Final = "aml-train.files"
     METRIC: Final = "aml-train.metric."
     PARAMETER: Final = "aml-train.parameter."
     #: SHA-256 of the passport's bundle.

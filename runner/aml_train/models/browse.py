@@ -154,6 +154,8 @@ def _promotion_fields(change: Change, version: str) -> dict[str, Any]:
     fields = {
         "at": change.at,
         "what": f"{change.action} to {change.stage}" if came else f"archived from {change.stage}",
+        "copied to": change.to,
+        "copy of": change.source if came else None,
         "after" if came else "replaced by": other,
         "actor": change.actor,
         "reason": change.reason,

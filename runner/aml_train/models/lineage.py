@@ -112,6 +112,8 @@ class Tracer:
         name = f"{model.name}:{model.version}"
         if (changed := changed_tag(model)) is not None:
             return _broken("model", name, changed)
+        if (origin := model.properties.get(Tag.COPY_OF)) is not None:
+            return self._trace_copy(model, origin)
         job = model.origin
         if job is None:
             why = "no job made it: neither its tags nor AzureML name one"
@@ -122,6 +124,31 @@ class Tracer:
             detail = "something else than aml-train registered it; AzureML names its job"
             return LineageStep(kind="model", name=name, state="recorded", detail=detail, parts=parts)
         return LineageStep(kind="model", name=name, state="verified", detail=model.path, parts=parts)
+
+    def copied_files(self, model: ModelView) -> LineageStep:
+        """Return the step of the files of a copy."""
+        return LineageStep(kind="files", name=model.path, state="recorded")
+
+    def _trace_copy(self, model: ModelView, origin: str) -> LineageStep:
+        """Return the lineage of a copy: what is in this workspace is looked up; its job is in that of *origin*, where it was looked up."""
+        workspace, _, source = origin.partition("/workspaces/")[2].partition("/models/")
+        what = f"{source.replace('/versions/', ':')} of the workspace {workspace}"
+        wanted, digest = model.tags.get(Tag.IMAGE), model.tags.get(Tag.DIGEST)
+        parts = self._image(wanted, digest, model.tags) if wanted and digest else ()
+        data = (
+            LineageStep(kind="data", name=f"{name.removeprefix(Tag.DATA)} = {value}", state="recorded")
+            for name, value in sorted(model.tags.items())
+            if name.startswith(Tag.DATA)
+        )
+        job = LineageStep(
+            kind="job",
+            name=model.origin or "",
+            state="recorded",
+            detail=f"in the workspace {workspace}",
+            parts=(*parts, *self._commit(model.tags), *data),
+        )
+        name, files = f"{model.name}:{model.version}", self.copied_files(model)
+        return LineageStep(kind="model", name=name, state="verified", detail=f"a copy of {what}", parts=(files, job))
 
     def trace_job(self, job: JobView) -> LineageStep:
         """Return the lineage of a *job* that no model names, looked up.

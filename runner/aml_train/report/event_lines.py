@@ -77,4 +77,5 @@ def facts_of(event: events.Event) -> Iterator[tuple[str, str]]:
             yield "model", f"{event.model} version {event.version}{earlier}"
         case events.ModelPromoted():
             after = f", and version {event.previous} is archived" if event.previous else ""
-            yield event.stage, f"{event.model} version {event.version}{after}"
+            there = f" of the workspace {event.workspace}" if event.workspace else ""
+            yield event.stage, f"{event.model} version {event.version}{there}{after}"

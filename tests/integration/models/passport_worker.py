@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from aml_train.azure.sdk_v2 import AzureV2
 from aml_train.config.sections.gate import GateRule
@@ -40,12 +41,12 @@ def opened() -> Verifier:
     return open_verifier(Host(environ=dict(os.environ)), target, Path(), lambda _event: None, policy=None)
 
 
-def prepare(*, port: int, folder: str) -> object:
-    """Train with a code snapshot in an image with attestations, register, and sign."""
+def prepare(*, port: int, folder: str, mark: str = "", accuracy: float = 0.9) -> dict[str, Any]:
+    """Train with a code snapshot in an image with attestations, register, and sign; each *mark* is another image."""
     verifier = opened()
     service = verifier.evidence.service
     assert isinstance(service, AzureV2)
-    image = tested(port)
+    image = tested(port, mark)
     with Registry(f"http://localhost:{port}") as registry:
         manifest = registry.get_manifest("digits", image.digest)
         assert manifest is not None
@@ -61,7 +62,7 @@ def prepare(*, port: int, folder: str) -> object:
     template = JobTemplate(
         document={
             "type": "command",
-            "command": "metric acc 1 0.9\nwrite outputs/model/weights 7\nwrite outputs/model/config 8",
+            "command": f"metric acc 1 {accuracy}\nwrite outputs/model/weights 7{mark}\nwrite outputs/model/config 8",
             "compute": "azureml:local-cluster",
             "experiment_name": "passport",
             "code": str(code.root),
@@ -97,7 +98,7 @@ def prepare(*, port: int, folder: str) -> object:
 def tamper(*, path: str) -> object:
     """Change one byte of a model's file in the storage; return its blob's name."""
     verifier = opened()
-    (model,) = verifier.evidence.service.models(MODEL)
+    model = verifier.evidence.service.models(MODEL)[0]
     store = verifier.evidence.store
     data = store._data  # type: ignore[attr-defined]
     from aml_train.azure.blob.address import parse_address

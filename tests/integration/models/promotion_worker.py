@@ -61,15 +61,19 @@ def request(version: str | None, actor: str, **more: Any) -> PromotionRequest:
     return PromotionRequest(**{**given, "allow_foreign": True, "reason": "of no repository", **more})
 
 
-def tested(port: int) -> Tested:
-    """Put an image into the registry, as small as can be, with the record of its tests."""
+def tested(port: int, mark: str) -> Tested:
+    """Put an image into the registry, as small as can be, with the record of its tests; each *mark* is another one."""
     with Registry(f"http://localhost:{port}") as registry:
         config = registry.upload_blob("digits", b"{}")
+        layers = [registry.upload_blob("digits", mark.encode())] if mark else []
         manifest = {
             "schemaVersion": 2,
             "mediaType": OCI_MANIFEST,
             "config": {"mediaType": "application/vnd.oci.image.config.v1+json", "digest": config, "size": 2},
-            "layers": [],
+            "layers": [
+                {"mediaType": "application/vnd.oci.image.layer.v1.tar", "digest": one, "size": len(mark)}
+                for one in layers
+            ],
         }
         digest = registry.put_manifest("digits", "one", json.dumps(manifest).encode(), OCI_MANIFEST)
         record = TestRecord(
@@ -95,7 +99,7 @@ def prepare(*, port: int, versions: int, folder: str) -> object:
     promoter = opened()
     service = promoter.service
     assert isinstance(service, AzureV2)
-    image = tested(port)
+    image = tested(port, "")
     jobs = []
     for accuracy, count in ((0.9, versions), (0.5, 1)):
         words = [

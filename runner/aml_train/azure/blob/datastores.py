@@ -75,6 +75,14 @@ class DataWorkspace:
             return item.text("name")
         raise ServiceError(f"The workspace {self._rest.workspace.name} has no default datastore.")
 
+    def address(self, datastore: str, path: str) -> str:
+        """Return the long address of a path in a datastore."""
+        place = self._rest.workspace
+        return (
+            f"azureml://subscriptions/{place.subscription_id}/resourcegroups/{place.resource_group}"
+            f"/workspaces/{place.name}/datastores/{datastore}/paths/{path}"
+        )
+
     def locate(self, address: Remote) -> DatastorePath:
         """Return where in a datastore the address leads.
 
@@ -139,11 +147,7 @@ class DataWorkspace:
         Raises:
             ServiceError: that version holds something else, or the service refuses.
         """
-        place = self._rest.workspace
-        uri = (
-            f"azureml://subscriptions/{place.subscription_id}/resourcegroups/{place.resource_group}"
-            f"/workspaces/{place.name}/datastores/{where.datastore}/paths/{where.path}"
-        )
+        uri = self.address(where.datastore, where.path)
         body = {"properties": {"dataType": type_, "dataUri": uri, "isAnonymous": False, "isArchived": False}}
         what = f"Registering the data asset {name}:{version}"
         url = self._rest.arm(f"/data/{quote(name)}/versions/{quote(version)}")

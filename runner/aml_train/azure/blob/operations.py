@@ -15,6 +15,7 @@ from aml_train.azure.blob.globs import Selection, has_wildcards, safe_relative, 
 from aml_train.azure.blob.storage import AzureBlobs, Entry
 from aml_train.azure.blob.transfer import LocalFile, Tally, Transfer, for_each, local_file, walk
 from aml_train.core.errors import InvalidError, ServiceError
+from aml_train.jobs.workspace import ModelView
 
 _Thing = TypeVar("_Thing", LocalFile, Entry)
 _Goal = TypeVar("_Goal")
@@ -266,6 +267,22 @@ def model_place(workspace: DataWorkspace, path: str, title: str) -> Place:
         raise ServiceError(f"The files of {title} are at {path}, no datastore.")
     where = workspace.locate(address)
     return Place(storage=workspace.storage(where.datastore), path=where.path, address=title, literal=True)
+
+
+def copy_model(source: DataWorkspace, target: DataWorkspace, model: ModelView, folder: str) -> str:
+    """Copy the files of a version into *folder* of another workspace's default datastore; return their address there.
+
+    Files that are there already are not copied again.
+
+    Raises:
+        ServiceError: there is nothing, or a storage refuses or does not answer.
+    """
+    title = f"{model.name} version {model.version}"
+    files, datastore = model_place(source, model.path, title), target.default_datastore()
+    storage, path = target.storage(datastore), f"{folder}/"
+    files.copy_to(Place(storage=storage, path=path, address=title, literal=True), Tally())
+    leaf = files.path.strip("/")
+    return target.address(datastore, path + leaf.rpartition("/")[2] if files.storage.find(leaf) is not None else path)
 
 
 def fetch_place(place: Place, folder: Path, tally: Tally) -> None:

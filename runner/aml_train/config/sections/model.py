@@ -11,6 +11,7 @@ from aml_train.config.job.model import Job
 from aml_train.config.section import CheckedTree, inside, key, make, record, section
 from aml_train.config.sections.gate import GATE, GateRule, check_gate, gate_rules
 from aml_train.config.sections.passport import REQUIRE, Requirement
+from aml_train.config.sections.targets import LOCAL, WORKSPACE, TargetConfig, configured_target
 from aml_train.config.yaml.nodes import MapNode, ScalarNode, find, join, shown
 from aml_train.config.yaml.shapes import Choice, Flag, Text, nearest
 from aml_train.config.yaml.structures import Either, Items, Table
@@ -86,6 +87,23 @@ MODEL: Final = record(ModelConfig, noun="a mapping with `name` and `path` or `ou
 
 
 @section
+class StagePlace:
+    """``promote.STAGE.to``: where the stage is, if not in the workspace that trains.
+
+    Attributes:
+        workspace: the name of a target, or of a workspace in the same resource group.
+        target: that target; None if ``targets`` has none of this name.
+    """
+
+    workspace: str = key(
+        WORKSPACE,
+        "Workspace that has the stage: one of `targets`, else a workspace of the same resource group; files, image and"
+        " passport are copied to it.",
+    )
+    target: TargetConfig | None = None
+
+
+@section
 class StagePolicy:
     """One entry of ``promote:``: what a model must meet to get into a stage.
 
@@ -130,6 +148,18 @@ class StagePolicy:
         Flag(),
         "Whether rules that need a baseline are skipped while the stage is empty; `baseline.bootstrap` by default.",
         default=False,
+    )
+    to: StagePlace | None = key(
+        record(
+            StagePlace,
+            noun="a mapping with `workspace`",
+            hints={
+                "registry": "a registry of AzureML keeps no record to lock and to roll back by: name a `workspace`, and"
+                " share its version with `az ml model share`"
+            },
+        ),
+        "Another workspace that has the stage; the model's own by default.",
+        default=None,
     )
     data: DataPolicy = "warn"
     where: str = ""
@@ -202,6 +232,7 @@ def check_promote(checked: CheckedTree) -> None:
             for one in over:
                 what = f"the rule `{one.rule.text}` of a stage is over replicates ({one.where})"
                 checked.faults.add(entry.mark, what, why="a promotion judges the one job that wrote the model")
+        _check_place(checked, name)
     first = find(checked.tree, "model", "stage")
     if isinstance(first, ScalarNode) and first.text.lower() in seen:
         checked.faults.add(
@@ -210,6 +241,27 @@ def check_promote(checked: CheckedTree) -> None:
             why="`promote` says what a version must meet to get there, and a run would put its model past that",
             remedy="register in another stage, such as `candidate`, and promote from there",
         )
+
+
+def _check_place(checked: CheckedTree, name: str) -> None:
+    """Check where a stage is, and that versions get to it from a stage that they can be in."""
+    stages = checked.section("promote")
+    policy = stages.get(name) or {}
+    if (policy.get("to") or {}).get("workspace") == LOCAL:
+        what, remedy = f"`{join('promote', name)}.to` is the local AzureML", "name a workspace of it, or one in Azure"
+        checked.fault(what, "promote", name, "to", "workspace", remedy=remedy)
+    sources = policy.get("from") or ()
+    for source in [sources] if isinstance(sources, str) else sources:
+        there: Mapping[str, object] = next(
+            (one for other, one in stages.items() if other.lower() == source and one), {}
+        )
+        if "to" in there:
+            checked.fault(
+                f"`{join('promote', name)}.from` is `{shown(source)}`, which is a stage of another workspace",
+                *("promote", name, "from"),
+                why="a version is promoted from the workspace that trained it, to each other one",
+                remedy="name a stage of this workspace, such as `candidate`",
+            )
 
 
 def stage_policies(checked: CheckedTree) -> StagePolicies:
@@ -230,5 +282,11 @@ def stage_policies(checked: CheckedTree) -> StagePolicies:
             rules=gate_rules(node) if isinstance(node, MapNode) and "gate" in given else default.rules,
             data=default.data,
             where=entry.mark.where,
+            to=_place(checked, given.get("to")),
         )
     return StagePolicies(named=found, otherwise=default)
+
+
+def _place(checked: CheckedTree, given: Mapping[str, str] | None) -> StagePlace | None:
+    name = (given or {}).get("workspace")
+    return None if name is None else StagePlace(workspace=name, target=configured_target(checked, name))

@@ -27,6 +27,7 @@ _IDENTITY: Final = Text(
     pattern=r"system|/subscriptions/[^/\s]+/.+/userAssignedIdentities/[^/\s]+",
     remedy="write `system`, or /subscriptions/…/userAssignedIdentities/NAME",
 )
+WORKSPACE: Final = Text(noun="a workspace's name", pattern=r"[A-Za-z0-9][A-Za-z0-9_-]{1,254}")
 _COUNT: Final = Number(noun="a number of nodes", minimum=0, maximum=65_000)
 
 
@@ -121,7 +122,7 @@ class TargetConfig:
         default=None,
     )
     workspace: str | None = key(
-        Text(noun="a workspace's name", pattern=r"[A-Za-z0-9][A-Za-z0-9_-]{1,254}"),
+        WORKSPACE,
         "Workspace; by default that of `config.json`.",
         default=None,
     )
@@ -207,7 +208,7 @@ def choose_target(checked: CheckedTree, given: str | None) -> TargetConfig | Non
     if name == LOCAL:
         return _target(checked, name, found or {})
     if checked.has("targets", name):
-        return _target(checked, name, found) if isinstance(found, dict) else None
+        return configured_target(checked, name)
     if name == AZURE:
         return TargetConfig(name=AZURE, kind="azure")
     written = find(checked.tree, "targets")
@@ -217,6 +218,12 @@ def choose_target(checked: CheckedTree, given: str | None) -> TargetConfig | Non
     mark = Mark(file="--target") if given is not None else checked.mark("target")
     checked.faults.add(mark, f"the target `{shown(name)}` is not configured", remedy=remedy)
     return None
+
+
+def configured_target(checked: CheckedTree, name: str) -> TargetConfig | None:
+    """Return the entry of ``targets`` of that name; None if there is none."""
+    found = checked.section("targets").get(name)
+    return _target(checked, name, found) if isinstance(found, dict) else None
 
 
 def _target(checked: CheckedTree, name: str, found: Mapping[str, Any]) -> TargetConfig:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 from urllib.parse import urljoin
 
 import requests
@@ -246,8 +246,26 @@ class Registry(RegistryHttp):
         """Store *content*; return its digest. Nothing is sent where it is there already."""
         digest = sha256_digest(content)
         if not self.has_blob(repository, digest):
-            self._upload(repository, digest, content)
+            self.upload(repository, digest, content)
         return digest
+
+    def upload(self, repository: str, digest: str, content: bytes | BinaryIO) -> None:
+        """Store a blob, sent in one piece. An interrupted upload is begun again: how much of it arrived is unknown."""
+
+        def attempt() -> requests.Response:
+            if not isinstance(content, bytes):
+                content.seek(0)
+            start = self._begin_upload(repository)
+            return self.once(
+                "PUT",
+                self._location(start, repository),
+                scopes=scopes_of(repository, "pull", "push"),
+                params={"digest": digest},
+                data=content,
+                headers={"Content-Type": "application/octet-stream"},
+            )
+
+        self.expect(self.repeated(attempt), 201, f"upload {digest} to {repository}")
 
     def mount_blob(self, repository: str, digest: str, source: str) -> None:
         """Make a blob of *source* readable in *repository*."""
@@ -292,22 +310,6 @@ class Registry(RegistryHttp):
         start = self._request("POST", f"{self.url}/v2/{repository}/blobs/uploads/", scopes)
         self.expect(start, 202, f"upload to {repository}")
         return start
-
-    def _upload(self, repository: str, digest: str, content: bytes) -> None:
-        """Send a blob in one piece. An interrupted upload is begun again: how much of it arrived is unknown."""
-
-        def attempt() -> requests.Response:
-            start = self._begin_upload(repository)
-            return self.once(
-                "PUT",
-                self._location(start, repository),
-                scopes=scopes_of(repository, "pull", "push"),
-                params={"digest": digest},
-                data=content,
-                headers={"Content-Type": "application/octet-stream"},
-            )
-
-        self.expect(self.repeated(attempt), 201, f"upload {digest} to {repository}")
 
     def _read(self, method: str, repository: str, path: str, **options: Any) -> requests.Response:
         return self._request(method, f"{self.url}/v2/{repository}/{path}", scopes_of(repository, "pull"), **options)

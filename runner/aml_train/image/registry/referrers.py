@@ -49,14 +49,21 @@ def list_referrers(
     Raises:
         ImageError: the registry refuses, or the list is damaged.
     """
+    found = [
+        Referrer(digest=one.text("digest"), artifact_type=one.optional_text("artifactType") or "")
+        for one in entries_of(registry, repository, digest)
+    ]
+    return tuple(one for one in found if artifact_type in (None, one.artifact_type))
+
+
+def entries_of(registry: Registry, repository: str, digest: str) -> list[Answer]:
+    """Return the entries of the list of the image's referrers, each with a digest; raises as :func:`list_referrers`."""
     entries = registry.referrers(repository, digest)
     if entries is None:
         entries = _fallback_entries(registry, repository, digest)
-    place = f"{registry.host}/{repository}@{digest}"
-    found = [
-        Referrer(digest=_digest(one, place), artifact_type=one.optional_text("artifactType") or "") for one in entries
-    ]
-    return tuple(one for one in found if artifact_type in (None, one.artifact_type))
+    for one in entries:
+        _digest(one, f"{registry.host}/{repository}@{digest}")
+    return entries
 
 
 def attach_document(
@@ -97,11 +104,11 @@ def attach_document(
     digest = registry.put_manifest(repository, tag or sha256_digest(encoded), encoded, OCI_MANIFEST)
     if image is not None and registry.referrers(repository, image.digest) is None:
         entry = {"mediaType": OCI_MANIFEST, "digest": digest, "size": len(encoded), "artifactType": artifact_type}
-        _enter(registry, repository, image.digest, entry | noted)
+        enter_referrer(registry, repository, image.digest, entry | noted)
     return Referrer(digest=digest, artifact_type=artifact_type)
 
 
-def _enter(registry: Registry, repository: str, subject: str, entry: Mapping[str, Any]) -> None:
+def enter_referrer(registry: Registry, repository: str, subject: str, entry: Mapping[str, Any]) -> None:
     """Write *entry* into the index under the fall-back tag of the image *subject*.
 
     It is read again after it was written, because another client may have written it at the same time.

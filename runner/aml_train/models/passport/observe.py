@@ -21,7 +21,7 @@ from aml_train.image.registry.referrers import list_referrers, read_referrer
 from aml_train.jobs.inputs import shown_data
 from aml_train.jobs.workspace import JobView, ModelView, Workspace
 from aml_train.models.catalogue import PassportStore
-from aml_train.models.lineage import Tracer, tests_in
+from aml_train.models.lineage import LineageStep, Tracer, tests_in
 from aml_train.models.passport.manifest import FileManifest, hash_files
 from aml_train.models.register import shown_parameters
 
@@ -43,6 +43,18 @@ class Evidence(Tracer):
     """The services by which facts are looked up; *store* has the files of models and code, and the passports."""
 
     store: PassportStore
+
+    def copied_files(self, model: ModelView) -> LineageStep:
+        """See :meth:`aml_train.models.lineage.Tracer.copied_files`; the files are read, and compared with those that were copied."""
+        wanted = model.properties.get(Tag.FILES)
+        try:
+            found = hash_files(self.store.model_files(model)).listing
+        except (ServiceError, InvalidError) as error:
+            return LineageStep(kind="files", name=model.path, state="unknown", detail=error.message)
+        if found != wanted:
+            why = f"their digest is {found[:16]}, and those that were copied have {(wanted or 'none')[:16]}"
+            return LineageStep(kind="files", name=model.path, state="broken", detail=why)
+        return LineageStep(kind="files", name=model.path, state="verified", detail=f"sha256 {found[:16]}, as copied")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +113,41 @@ def observe(evidence: Evidence, model: ModelView, job: JobView) -> Observation:
         "tags": fixed_tags(model),
     }
     facts |= _of_image(evidence, job, model.tags.get(Tag.NODE, ""))
+    return Observation(manifest=manifest, facts=facts)
+
+
+def observe_copy(evidence: Evidence, model: ModelView, stated: Answer) -> Observation:
+    """Look up the facts of a copy in this workspace and its registry; those of its job are in another one.
+
+    Args:
+        stated: the predicate of its passport, which names the version that it is a copy of, and where the image was.
+    """
+    origin = model.properties.get(Tag.COPY_OF, "")
+    manifest, files = _files(evidence, model)
+    away = Unknown(reason=f"it is in the workspace {origin.partition('/workspaces/')[2].partition('/')[0]}")
+    facts: dict[str, Fact] = dict.fromkeys(
+        ("job", "code", "data", "parameters", "metrics", "source", "workflow"), away
+    )
+    name, _, version = origin.partition("/models/")[2].partition("/versions/")
+    tags, before = fixed_tags(model), stated.mapping("tags")
+    facts |= {
+        "model": {**stated.mapping("model"), "name": name, "version": version, "type": model.type},
+        "files": files,
+        "tags": {**tags, **{tag: before[tag] for tag in (Tag.IMAGE,) if tag in before}},
+    }
+    image, digest, key = (model.tags.get(tag, "") for tag in (Tag.IMAGE, Tag.DIGEST, Tag.TESTED))
+    names = ("image", "tests", "provenance")
+    if not image or not digest:
+        return Observation(manifest=manifest, facts=facts | dict.fromkeys(names))
+    recorded = stated.mapping("image") if stated.has("image") else {}
+    tests = {"key": key} if key and " " not in key else None
+    try:
+        found = _in_registry(evidence, ImageRef.parse(image), digest, recorded, tests)
+        if isinstance(there := found["image"], dict) and there["kept"] == digest:
+            there["kept"] = recorded.get("kept")  # every copy is kept by a tag, whether or not the image was
+        facts |= found
+    except (ImageError, ServiceError, ValueError) as error:
+        facts |= dict.fromkeys(names, Unknown(reason=str(error)))
     return Observation(manifest=manifest, facts=facts)
 
 

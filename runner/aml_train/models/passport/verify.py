@@ -16,11 +16,11 @@ from aml_train.core.tags import Tag
 from aml_train.gate.decide import Decision
 from aml_train.image.registry.referrers import list_referrers, read_referrer
 from aml_train.jobs.metrics import fault_of_rules
-from aml_train.jobs.workspace import JobView, ModelView, Workspace
+from aml_train.jobs.workspace import ModelView, Workspace
 from aml_train.models.passport.envelope import BUNDLE, BadBundleError, Bundle, read_bundle
 from aml_train.models.passport.issue import PASSPORT_FILE, PASSPORT_TYPE
 from aml_train.models.passport.manifest import SIGNATURE_FILE, STATEMENT, FileManifest, read_manifest
-from aml_train.models.passport.observe import Evidence, Fact, Observation, Unknown, observe
+from aml_train.models.passport.observe import Evidence, Fact, Observation, Unknown, observe, observe_copy
 from aml_train.models.passport.trust import Trust
 from aml_train.models.passport.values import Basis, Claim, Verification
 
@@ -89,6 +89,13 @@ class Verifier:
             yield _refused("lineage", "; ".join(lineage.broken))
         else:
             yield Claim(name="lineage", basis="recomputed", detail=lineage.summary)
+        if Tag.COPY_OF in model.properties:
+            seen = observe_copy(self.evidence, model, stated)
+            yield from compare_facts(stated, seen.facts, weak)
+            yield from self._manifest(model, seen, stated)
+            yield Claim(name="gate", basis=weak, detail="it was decided in the workspace of the job")
+            yield self._referrer(model.tags, bundle)
+            return
         job = self.evidence.service.find(model.origin or "")
         if job is None:
             yield _refused("job", f"the job {model.origin} is not in the workspace any more")
@@ -97,7 +104,7 @@ class Verifier:
         yield from compare_facts(stated, seen.facts, weak)
         yield from self._manifest(model, seen, stated)
         yield gate_claim(self.evidence.service, job.name, stated.at("gate"), model.tags.get(Tag.GATE))
-        yield self._referrer(model, job, bundle)
+        yield self._referrer(job.tags, bundle)
 
     def _manifest(self, model: ModelView, seen: Observation, stated: Answer) -> Iterator[Claim]:
         """Check the bundle of the files: another tool verifies the model with it."""
@@ -128,9 +135,9 @@ class Verifier:
         detail = f"the digests of {count} {'file' if count == 1 else 'files'}, sha256 {signed.root[:16]}"
         return Claim(name="manifest", basis="recomputed", detail=detail)
 
-    def _referrer(self, model: ModelView, job: JobView, bundle: Bundle) -> Claim:
-        """Check that the image's referrers have this passport."""
-        image, digest = job.tags.get(Tag.IMAGE), job.tags.get(Tag.DIGEST)
+    def _referrer(self, tags: Mapping[str, str], bundle: Bundle) -> Claim:
+        """Check that the referrers of the image that *tags* name have this passport."""
+        image, digest = tags.get(Tag.IMAGE), tags.get(Tag.DIGEST)
         if image is None or digest is None:
             return Claim(name="referrer", basis="stated", detail="the job ran in an image that was given")
         try:

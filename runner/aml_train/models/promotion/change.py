@@ -72,6 +72,8 @@ class Promotion:
         decision: the gate's; None where it was not asked.
         lineage: the version's, looked up; None where it was not.
         change: the id that both versions carry as a tag; None where nothing was changed.
+        workspace: the workspace that has the stage, if another one than that of the models; empty for the same.
+        source: the version here that *model* is the copy of there; None in the same workspace.
     """
 
     action: Action
@@ -82,20 +84,24 @@ class Promotion:
     decision: Decision | None = None
     lineage: LineageStep | None = None
     change: str | None = None
+    workspace: str = ""
+    source: str | None = None
 
     @property
     def message(self) -> str:
         """The result in a sentence."""
-        name = f"{self.model.name} version {self.model.version}"
+        name = title(self.model) if self.source is None else f"{self.model.name} version {self.source}"
+        stage = place_of(self.stage, self.workspace)
+        stage += "" if self.source is None else f" as version {self.model.version}"
         if self.status == "unchanged":
-            return f"{name} is in {self.stage} already: nothing was changed."
+            return f"{name} is in {stage} already: nothing was changed."
         after = f" after version {self.previous}" if self.previous else ", the first one"
         if self.status == "dry-run":
             archived = f", and version {self.previous} archived" if self.previous else ""
-            return f"{name} would be in {self.stage}{archived}. Nothing was changed."
+            return f"{name} would be in {stage}{archived}. Nothing was changed."
         if self.action == "rollback":
-            return f"{name} is in {self.stage} again; version {self.previous} is archived."
-        return f"{name} is in {self.stage}{after}."
+            return f"{name} is in {stage} again; version {self.previous} is archived."
+        return f"{name} is in {stage}{after}."
 
     def facts(self) -> Mapping[str, Any]:
         """Return it as plain values, for the result and the outputs."""
@@ -109,6 +115,7 @@ class Promotion:
             "previous_version": self.previous,
             "change": self.change,
         }
+        facts |= {"workspace": self.workspace, "source_version": self.source} if self.workspace else {}
         if self.decision is not None and self.decision.rules:
             facts["gate"] = self.decision.word
         if self.lineage is not None:
@@ -126,6 +133,11 @@ TAG_AFTER: Final = "aml-train.promoted-after"
 TAG_ARCHIVED_AT: Final = "aml-train.archived-at"
 TAG_ARCHIVED_BY: Final = "aml-train.archived-by"
 TAG_REPLACED: Final = "aml-train.replaced-by"
+
+
+def place_of(stage: str, workspace: str) -> str:
+    """Return what a stage is called in sentences."""
+    return f"{stage} of the workspace {workspace}" if workspace else stage
 
 
 def title(model: ModelView) -> str:
@@ -176,8 +188,8 @@ def tags_of(change: Change) -> dict[str, dict[str, str | None]]:
     return {change.version: promoted, **{version: dict(archived) for version in change.previous}}
 
 
-def proposal(change: Change, versions: Sequence[ModelView]) -> PromotionDecided:
-    """Return what *change* would do to *versions* of its model."""
+def proposal(change: Change, versions: Sequence[ModelView], workspace: str) -> PromotionDecided:
+    """Return what *change* would do to *versions* of its model, in the workspace that has its stage."""
     views = {one.version: one for one in versions}
     changes = [
         TagChange(version=version, tag=tag, before=before, after=after)
@@ -193,6 +205,8 @@ def proposal(change: Change, versions: Sequence[ModelView]) -> PromotionDecided:
         action=change.action,
         gate=change.gate,
         changes=tuple(changes),
+        workspace=workspace,
+        source=change.source,
     )
 
 
@@ -243,10 +257,11 @@ def new_change(
     lineage: LineageStep,
     decision: Decision | None,
     foreign: str = "",
+    source: str | None = None,
 ) -> Change:
     """Return the change that puts *chosen* into the stage in place of *present*.
 
-    *foreign* is why it is not proved to be the branch's own; empty if it is.
+    *foreign* is why it is not proved to be the branch's own; empty if it is. *source* is the version that it is a copy of.
     """
     verdict = "not asked" if decision is None else decision.word
     image = next((step.name for step in lineage.walk() if step.kind == "image"), None)
@@ -266,4 +281,5 @@ def new_change(
         gate=verdict,
         rules=tuple(rule.reason for rule in decision.rules) if decision is not None else (),
         foreign=foreign or None,
+        source=source,
     )

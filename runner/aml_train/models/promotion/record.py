@@ -41,6 +41,8 @@ class Change:
         rules: each rule's reason.
         finished_by: who finished it, if not the actor.
         foreign: why the version was not proved to be the branch's own, and was allowed; None where it was.
+        source: the version of another workspace that *version* is a copy of; None where it is none.
+        to: the copy in another workspace that got into the stage there, which says nothing of the stages here; None for here.
     """
 
     id: str
@@ -59,6 +61,8 @@ class Change:
     rules: tuple[str, ...] = ()
     finished_by: str | None = None
     foreign: str | None = None
+    source: str | None = None
+    to: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +92,10 @@ class Record:
         done = dataclasses.replace(self.pending, finished_by=finished_by)
         return dataclasses.replace(self, pending=None, history=(*self.history, done))
 
+    def noted(self, change: Change) -> Record:
+        """Return the record with a change that was done in another workspace."""
+        return dataclasses.replace(self, revision=self.revision + 1, history=(*self.history, change))
+
     def abandoned(self) -> Record:
         """Return the record without the pending change."""
         return dataclasses.replace(self, pending=None)
@@ -102,7 +110,7 @@ class Record:
         """
         stack: list[str] = []
         for change in self.history:
-            if change.stage != stage:
+            if change.stage != stage or change.to is not None:
                 continue
             if not stack and change.previous:
                 stack.append(change.previous[0])
