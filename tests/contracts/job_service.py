@@ -41,11 +41,11 @@ from aml_train.gate.history import aggregate
 from aml_train.gate.logged import TABLE, columns_of
 from aml_train.gate.rules import parse_rule
 from aml_train.image.spec import Tested
-from aml_train.jobs.attempts import Comparison
+from aml_train.jobs.attempts import Comparison, resumed_from
 from aml_train.jobs.data import DataSource
 from aml_train.jobs.identity import identity_difference, job_identity
 from aml_train.jobs.placement import Placement
-from aml_train.jobs.spec import JobSpec, JobTemplate, make_job
+from aml_train.jobs.spec import JobSpec, JobTemplate, artifacts_at, make_job
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, LogBeganAnewError, ModelView, NewModel, Workspace
 from aml_train.models.catalogue import Catalogue
@@ -278,12 +278,19 @@ def a_submission_is_called_off_or_has_left(subject: Subject, _tmp_path: Path) ->
 
 def a_job_is_submitted_again(subject: Subject, _tmp_path: Path) -> None:
     who = unique("who")
-    job = job_of(subject, "say again", "exit 1", tags={who: "me"})
+    job = job_of(subject, "write outputs/c/last 1", "say again", "exit 1", tags={who: "me"})
     submit(subject, job)
     assert ended(subject, job.name).status is JobStatus.FAILED
     new = job.name.removesuffix("-1") + "-2"
     for _ in range(2):
-        view = subject.service.resubmit(job.name, new, tags={"try": "2"}, submission=CancelToken())
+        view = subject.service.resubmit(
+            job.name,
+            new,
+            tags={"try": "2"},
+            submission=CancelToken(),
+            checkpoints=artifacts_at(job.name, "outputs/c"),
+        )
+        assert resumed_from(view) == job.name
         assert view.name == new
         assert view.tags.items() >= {who: "me", "try": "2", Tag.RESUBMITTED: job.name}.items()
     assert ended(subject, new).status is JobStatus.FAILED

@@ -23,7 +23,7 @@ def newest() -> Path | None:
     The attempt that follows a failed one is given the folder of that one as the input ``resume``. A job that AzureML has put back
     into its queue has the same name as before, and finds what it wrote among its own artefacts.
     """
-    given = os.environ.get("AZURE_ML_INPUT_resume")
+    given = os.environ.get("AZURE_ML_INPUT_resume")  # noqa: SIM112 - it ends with the name of the input
     run = os.environ.get("MLFLOW_RUN_ID")
     if given is None and run is not None and mlflow.MlflowClient().list_artifacts(run, str(FOLDER)):
         given = mlflow.artifacts.download_artifacts(run_id=run, artifact_path=str(FOLDER))

@@ -103,7 +103,7 @@ class RemoteService:
         self, name: str, new: str, *, tags: Mapping[str, str], submission: CancelToken, checkpoints: str = ""
     ) -> Any:
         """Submit there, as `submit`."""
-        return self._sent("resubmit", submission, name, new, tags=tags)
+        return self._sent("resubmit", submission, name, new, tags=tags, checkpoints=checkpoints)
 
     def _sent(self, method: str, submission: CancelToken, *args: Any, **options: Any) -> Any:
         told: list[bool] = []
