@@ -56,18 +56,26 @@ def settle_metrics(
 
 
 def counted_histories(
-    service: Workspace, job: str, histories: Mapping[str, Sequence[MetricPoint]]
+    service: Workspace, job: str, histories: Mapping[str, Sequence[MetricPoint]], *, others: Collection[str] = ()
 ) -> dict[str, Sequence[MetricPoint]]:
     """Return what counts of a job's values over its attempts; see :func:`aml_train.gate.history.of_attempts`.
 
     A job that was submitted again reads the checkpoints of an attempt that is a job of its own. If it continues from there, what that
     one logged before counts, too. Which one it was is in its definition, and that job must be the same but for this input.
 
+    Args:
+        service: the workspace.
+        job: the job's name.
+        histories: by metric.
+        others: metrics whose values are read, too, if AzureML has restarted the job.
+
     Raises:
         ServiceError: the service does not answer.
     """
-    view = service.find(job) if any(histories.values()) else None
+    view = service.find(job) if others or any(histories.values()) else None
     restarted = None if view is None else service.details(job).restarted
+    if restarted is not None:
+        histories = {**{name: service.metric_history(job, name) for name in others}, **histories}
     metric = None if view is None else view.properties.get(Tag.RESUME_METRIC)
     if view is None or metric is None:
         return dict(of_attempts(histories, None, restarted))
@@ -192,7 +200,9 @@ def read_histories(
     """
     logged = {name: service.metric_history(job, name) for name in metrics if name not in files}
     counted = counted_histories(service, job, {name: points for name, points in logged.items() if points})
-    return {name: counted.get(name) or _history(service, job, name, files.get(name)) for name in metrics}
+    return {
+        name: counted[name] if name in counted else _history(service, job, name, files.get(name)) for name in metrics
+    }
 
 
 def _metrics(rules: Sequence[RuleVerdict]) -> list[str]:

@@ -248,14 +248,14 @@ def _read_metrics(service: Workspace, job: str, rules: Sequence[GateRule], *, cl
     in_files = {rule.metric: rule.source for rule in rules if rule.source is not None}
     wanted = sorted({name for rule in rules for name in (rule.metric, *rule.rule.metrics)} - set(in_files))
     logged, read = settle_metrics(service, job, wanted, clock=clock, pause=pause)
-    counted = counted_histories(service, job, read)
-    gone = [name for name, points in counted.items() if not points]
-    logged = {name: value for name, value in logged.items() if name not in gone}
-    logged |= {name: last_value(points) for name, points in counted.items() if points}
-    unknown = [name for name in wanted if name not in logged]
+    counted = counted_histories(service, job, read, others=logged)
+    gone = {name for name, points in counted.items() if not points}
+    known = {**logged, **{name: last_value(points) for name, points in counted.items() if points}}
+    logged = {name: value for name, value in known.items() if name not in gone}
+    unknown = [name for name in wanted if name not in known]
     others, remark = LoggedSet(), ""
     try:
-        others = settle_logged(service, job, known=logged, wanted=unknown, clock=clock, pause=pause)
+        others = settle_logged(service, job, known=known, wanted=unknown, clock=clock, pause=pause)
     except ServiceError as error:
         if unknown:
             raise
@@ -275,7 +275,7 @@ def _read_metrics(service: Workspace, job: str, rules: Sequence[GateRule], *, cl
     last = {name: value for name, value in logged.items() if name not in in_files} | values
     last |= {name: last_value(points) for name, points in named.items()}
     of_files = {name: (MetricPoint(step=0, value=one, timestamp=0),) for name, one in values.items()}
-    histories: dict[str, Sequence[MetricPoint]] = {**counted, **named, **of_files}
+    histories: dict[str, Sequence[MetricPoint]] = {**{name: counted[name] for name in read}, **named, **of_files}
     return _Metrics(last=last, histories=histories, problems=problems, logged=others, remark=remark)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -11,8 +12,10 @@ import pytest
 from aml_train.config.sections.watch import ResumeConfig, RetryConfig
 from aml_train.core.events import AttemptEnded, Event, Notice
 from aml_train.core.tags import Tag
+from aml_train.gate.history import MetricPoint
 from aml_train.jobs.attempts import resumed_from
 from aml_train.jobs.spec import artifacts_at, earlier_names, job_of_artifacts
+from aml_train.jobs.workspace import JobView
 from aml_train.pipeline.plan import Plan
 from aml_train.pipeline.result import RunResult
 from aml_train.testing.memory import MemoryJob, MemoryService, TrainingFailedError
@@ -138,6 +141,31 @@ def test_checkpoints_of_a_foreign_attempt_make_a_foreign_job(foreign: str) -> No
     assert again.job is not None
     assert again.job.name.endswith("-3")
     assert any(second in one.text and "is not it" in one.text for one in events if isinstance(one, Notice))
+
+
+class Restarting(MemoryService):
+    """A workspace that has put its jobs back into the queue, three milliseconds after the epoch."""
+
+    def details(self, name: str) -> JobView:
+        return replace(super().details(name), restarted=datetime.datetime.fromtimestamp(0.003, datetime.UTC))
+
+
+def test_a_job_that_started_over_in_the_queue_has_the_metrics_of_its_last_attempt() -> None:
+    def training(job: MemoryJob) -> Iterator[None]:
+        for name in ("acc", "other"):
+            for step, value in ((0, 0.5), (1, 0.9), (2, 0.99), (0, 0.1), (1, 0.3)):
+                job.log_metric(name, value, step)
+        job.metrics["early"] = [MetricPoint(step=0, value=1.0, timestamp=0)]
+        yield
+
+    plan = make_plan({"acc": ["<= 0.3"], "early": [">= 0"]}, model=None)
+    outcome, _ = run(plan, Restarting(training=training, any_compute=True))
+    assert outcome.exit_code == 6
+    assert "early is missing (only an attempt before AzureML restarted the job logged it)" in outcome.message
+    assert outcome.gate is not None
+    assert [one.verdict for one in outcome.gate.decision.rules] == ["met", "missed"]
+    assert outcome.gate.metrics == {"acc": 0.3, "other": 0.3}
+    assert outcome.gate.histories.keys() == {"acc", "early"}
 
 
 def test_who_attaches_gives_the_next_attempt_the_checkpoints_too() -> None:
