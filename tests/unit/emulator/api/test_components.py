@@ -56,6 +56,31 @@ def test_a_component_that_does_not_say_is_deterministic_by_its_type(service: Ser
     assert ("resources" in shown) == (kind == "command")
 
 
+def test_spark_ports_lose_their_mode_and_a_default_compute_its_prefix(service: Service) -> None:
+    # Recorded in March 2026: component/e2etests, test_spark_component and test_simple_pipeline_component_create.
+    ports = {"port": {"type": "uri_file", "mode": "direct"}}
+    shown = put(service, "1", type="spark", inputs=ports, outputs=ports)
+    assert shown["inputs"] == {"port": {"type": "uri_file", "optional": "False"}}
+    assert shown["outputs"] == {"port": {"type": "uri_file"}}
+    inputs = {name: {"type": "string", "default": "azureml:cpu-cluster"} for name in ("compute", "other")}
+    node = {"type": "command", "computeId": "${{parent.inputs.compute}}"}
+    shown = put(service, "2", type="pipeline", inputs=inputs, jobs={"node": node})
+    assert [one["default"] for one in shown["inputs"].values()] == ["cpu-cluster", "azureml:cpu-cluster"]
+
+
+def test_anonymous_components_of_one_content_keep_their_own_names(service: Service) -> None:
+    # Recorded in March 2026: component/e2etests, test_anonymous_component_reuse.
+    at = f"{WS}/components/azureml_anonymous/versions/0a1b"
+    answers = [
+        service.call(
+            "PUT", at, {"properties": {"componentSpec": {"name": name, "command": "echo", "type": "command"}}}
+        )
+        for name in ("one", "two", "one", "two")
+    ]
+    assert [answer.json["properties"]["componentSpec"]["name"] for answer in answers] == ["one", "two", "one", "two"]
+    assert len({answer.json["id"] for answer in answers}) == 2
+
+
 def test_a_task_names_a_curated_environment_in_its_registry(service: Service) -> None:
     # azure-sdk-for-python, tests/test_configs/components/downloaded/parallel_with_code: what Azure showed of it.
     task = {"type": "run_function", "entry_script": "score.py"}
