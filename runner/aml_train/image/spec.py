@@ -204,10 +204,9 @@ def plan_image(config: ImageConfig, base: BaseImage, inputs: ImageInputs | None,
     if config.repository is None:
         raise ValueError("an image needs the name of its repository")
     inputs = inputs or ImageInputs()
-    azureml = {"azureml-mlflow": config.azureml_mlflow, "azureml-defaults": config.azureml_defaults}
     checks = CheckPolicy(
         ignore=config.ignored_checks,
-        packages=tuple(name for name, version in azureml.items() if version is not None),
+        packages=tuple(config.azureml),
         infiniband=config.ofed is not None,
         where=config.where,
     )

@@ -13,6 +13,7 @@ import secrets
 import subprocess
 import sys
 import tarfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -439,7 +440,9 @@ def test_packages_that_do_not_fit_end_a_plan(ubuntu: str, index: Index, gateway:
             check=False,
         )
 
+    began = time.monotonic()
     refused = plan("image.azureml-defaults=1.62.0")
+    assert time.monotonic() - began < 10  # seconds; pip itself takes one or two
     assert refused.returncode == 3
     assert f"aml-train.yml:3: the packages for {ubuntu} (Python 3.11) do not fit together:" in refused.stderr
     assert "azureml-dataset-runtime 1.62.0 depends on helper>=2" in refused.stderr

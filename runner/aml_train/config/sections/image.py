@@ -310,6 +310,12 @@ class ImageConfig:
         return self if self.repository is not None else replace(self, repository=name)
 
     @property
+    def azureml(self) -> dict[str, str]:
+        """The packages of AzureML to install: name → version, or ``latest``."""
+        wanted = {"azureml-mlflow": self.azureml_mlflow, "azureml-defaults": self.azureml_defaults}
+        return {name: version for name, version in wanted.items() if version is not None}
+
+    @property
     def title(self) -> str:
         """The base or the Dockerfile's name, in a few words."""
         if self.base is not None:

@@ -26,6 +26,8 @@ _NO_DEPENDENCIES: Final = "--no-deps"
 SOLVE_ARGUMENT: Final = "AML_TRAIN_SOLVE"
 _CERTIFICATES: Final = "/etc/ssl/certs/ca-certificates.crt"
 _BASE_AUTHORITIES: Final = "/usr/local/share/ca-certificates/aml-train-base"
+_TRUST: Final = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT")
+"""Variables that name the certificates which Python, pip and curl trust."""
 _MISSING: Final = (
     'FNR == 1 { file++ } /-BEGIN CERTIFICATE-/ { found = ""; inside = 1 } '
     r'inside { sub(/\r$/, ""); found = found $0 "\n" } '
@@ -134,14 +136,7 @@ def _certificates(files: Mapping[str, bytes]) -> str:
     names = [name for name in files if name.startswith("ca-certificates/")]
     if not names:
         return ""
-    variables = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT")
-    certifi = (
-        f"$({_PYTHON} -c '{statement}; print(certifi.where())' 2>/dev/null)"
-        for statement in ("import certifi", "from pip._vendor import certifi")
-    )
     before = f"{_WORK}/trusted.pem"
-    places = (before, *(f"${name}" for name in variables), *certifi)
-    environment = " \\\n    ".join(f'{name}="{_CERTIFICATES}"' for name in variables)
     return f"""\
 COPY ca-certificates/ /usr/local/share/ca-certificates/aml-train/
 # hadolint ignore=DL3008
@@ -154,15 +149,30 @@ RUN {_APT_MOUNTS.lstrip()}\
     fi \\
     && update-ca-certificates \\
     && set -- {_CERTIFICATES} \\
-    && for place in {" ".join(f'"{place}"' for place in places)}; do \\
-        for file in "$place" "$place"/*; do \\
-            if [ -n "$place" ] && [ -f "$file" ]; then set -- "$@" "$file"; fi; \\
-        done; \\
-    done \\
+    && {_each_authority(before, 'set -- "$@" "$file"')} \\
     && awk '{_MISSING}' "$@" \\
     && update-ca-certificates \\
     && rm -rf {_WORK}
-ENV {environment}"""  # noqa: S608 - it is a Dockerfile
+ENV {_trust(_CERTIFICATES)}"""  # noqa: S608 - it is a Dockerfile
+
+
+def _each_authority(place: str, command: str) -> str:
+    """Return a command for each ``$file`` of certificates that is in *place*, or that the base has its programs trust."""
+    certifi = (
+        f"$({_PYTHON} -c '{statement}; print(certifi.where())' 2>/dev/null)"
+        for statement in ("import certifi", "from pip._vendor import certifi")
+    )
+    places = " ".join(f'"{one}"' for one in (place, *(f"${name}" for name in _TRUST), *certifi))
+    return f"""\
+for place in {places}; do \\
+        for file in "$place" "$place"/*; do \\
+            if [ -n "$place" ] && [ -f "$file" ]; then {command}; fi; \\
+        done; \\
+    done"""
+
+
+def _trust(bundle: str) -> str:
+    return " \\\n    ".join(f'{name}="{bundle}"' for name in _TRUST)
 
 
 def _apt_run(packages: Sequence[str], refreshed: str | None = None) -> str:
@@ -255,8 +265,7 @@ def _take_conda() -> str:
 
 def _pip_steps(config: ImageConfig, inputs: ImageInputs) -> list[tuple[list[str], list[str]]]:
     """Return arguments and mounts of pip's steps: Azure's packages, large requirements, all of them, packages."""
-    wanted = {"azureml-mlflow": config.azureml_mlflow, "azureml-defaults": config.azureml_defaults}
-    azureml = [name if version == "latest" else f"{name}=={version}" for name, version in wanted.items() if version]
+    azureml = [name if version == "latest" else f"{name}=={version}" for name, version in config.azureml.items()]
     steps: list[tuple[list[str], list[str]]] = [(azureml, [])] if azureml else []
     if inputs.requirements is not None:
         options = ["--require-hashes"] if config.pip.require_hashes else []
@@ -282,14 +291,17 @@ def render_solve(config: ImageConfig, *, base: str, inputs: ImageInputs) -> str:
     script = f"--mount=type=bind,source={SOLVE},target={_WORK}/{SOLVE}"
     arguments = [word for words, _ in steps for word in ("--", *words)]
     mounts = [script, *(mount for _, mounts in steps for mount in mounts)]
-    trust = _certificates(inputs.files)
-    start = "trusting" if trust else "base"
+    # pip alone asks: what update-ca-certificates(8) does to a whole image takes seconds.
+    bundle, own = "/aml-train-trusted.pem", "ca-certificates"
+    trust = f"""\
+RUN --mount=type=bind,source={own},target={_WORK}/{own} \\
+    {{ cat {_CERTIFICATES} || true; {_each_authority(f"{_WORK}/{own}", 'cat "$file" && echo')}; }} >{bundle}
+ENV {_trust(bundle)}"""
     return "\n\n".join(
         [
-            f"FROM {base} AS base",
-            *([f"FROM base AS {start}", trust] if trust else []),
-            f"FROM {start} AS solve",
-            f"USER 0\n\nARG {SOLVE_ARGUMENT}",
+            f"FROM {base} AS solve\n\nUSER 0",
+            *([trust] if any(name.startswith(f"{own}/") for name in inputs.files) else []),
+            f"ARG {SOLVE_ARGUMENT}",
             _pip_run(config, inputs, arguments, mounts, command=f"-B {_WORK}/{SOLVE} /{SOLVED}"),
             f"FROM scratch\n\nCOPY --from=solve /{SOLVED} /\n",
         ]
