@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -20,6 +21,7 @@ from aml_train.cli.options import (
 from aml_train.cli.output import json_option, write_file
 from aml_train.cli.project import ProjectOptions, project_options
 from aml_train.core.errors import InvalidError
+from aml_train.pipeline.plan import PlannedImage
 from aml_train.pipeline.prepare import prepare_run
 from aml_train.pipeline.result import Group, RunOptions
 from aml_train.pipeline.run_files import own_output
@@ -41,12 +43,24 @@ def plan(project: ProjectOptions, *, lock: Path | None, as_json: bool) -> None:
     """
     shown = print_plan(prepare_run(project.load(), this_host(), own=own_output()), as_json=as_json)
     if lock is not None:
-        packages = shown.images[0].packages if shown.images else {}
-        if not packages:
+        versions = locked(shown.images)
+        if not versions:
             raise InvalidError(f"there are no versions to write into {lock}", hint="The notes of the plan say why.")
-        lines = [f"{name}=={version}" for name, version in sorted(packages.items())]
-        head = f"# What pip would install into {shown.images[0].spec.base.pinned}"
-        write_file(lock, "\n".join([head, *lines, ""]).encode())
+        bases = dict.fromkeys(one.spec.base.pinned for one in shown.images)
+        lines = [f"{name}=={version}" for name, version in versions.items()]
+        write_file(lock, "\n".join([f"# What pip would install into {', '.join(bases)}", *lines, ""]).encode())
+
+
+def locked(images: Iterable[PlannedImage]) -> dict[str, str]:
+    """Return the versions that pip would install into *images*, by names; raises InvalidError if images differ in one."""
+    versions: dict[str, str] = {}
+    for name, version in sorted(item for one in images for item in one.packages.items()):
+        if versions.setdefault(name, version) != version:
+            raise InvalidError(
+                f"no file holds the versions of all images: one needs {name} {versions[name]}, another {version}",
+                hint="`aml-train plan --json` has those of each.",
+            )
+    return versions
 
 
 @click.command()

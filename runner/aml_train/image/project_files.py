@@ -19,9 +19,8 @@ from aml_train.image.inputs import LARGE_PINS, REQUIREMENTS
 from aml_train.image.requirements_file import (
     NamedFile,
     large_pins,
-    named_files,
     normalised_requirements,
-    requirement_lines,
+    read_requirements,
 )
 
 
@@ -46,6 +45,7 @@ def requirement_files(path: Path, project: Path) -> tuple[str, dict[str, bytes],
         InvalidError: if a file cannot be read, is outside the project, or names a local package.
     """
     found: dict[Path, bytes] = {}
+    packages: dict[Path, dict[str, int]] = {}
     required = {path}  # what `-r` leads to; the others are constraints
     waiting, faults = [path], []
     while waiting:
@@ -53,7 +53,8 @@ def requirement_files(path: Path, project: Path) -> tuple[str, dict[str, bytes],
         if file in found:
             continue
         found[file] = read_file(file)
-        for one in _named(file, _relative(file, project)):
+        named, packages[file] = _read(file, _relative(file, project))
+        for one in named:
             if one.kind not in ("requirements", "constraints"):
                 faults.append(_unusable(one, f"{_relative(file, project)}:{one.line}"))
                 continue
@@ -72,7 +73,7 @@ def requirement_files(path: Path, project: Path) -> tuple[str, dict[str, bytes],
         raise InvalidError(faults)
     places: dict[str, str] = {}
     for file in sorted(found, key=lambda one: one not in required):
-        for name, line in requirement_lines(file).items():
+        for name, line in packages[file].items():
             places.setdefault(name, f"{_relative(file, project)}:{line}")
     found = {file: normalised_requirements(content) for file, content in found.items()}
     large = large_pins(found[file] for file in found if file in required)
@@ -83,9 +84,9 @@ def requirement_files(path: Path, project: Path) -> tuple[str, dict[str, bytes],
     return names[path], {**{names[file]: content for file, content in found.items()}, **large_files}, places
 
 
-def _named(file: Path, where: str) -> list[NamedFile]:
+def _read(file: Path, where: str) -> tuple[list[NamedFile], dict[str, int]]:
     try:
-        return sorted(named_files(file), key=lambda one: one.line)
+        return read_requirements(file)
     except ValueError as error:
         raise InvalidError([Fault(where=where, what="cannot be read", why=str(error))]) from error
 
@@ -109,7 +110,7 @@ def constraints_file(file: Path, project: Path) -> bytes:
     """Return the normalised contents of a constraints file, which names no other file."""
     name = _relative(file, project)
     content = read_file(file)
-    if faults := [_unusable(one, f"{name}:{one.line}") for one in _named(file, name)]:
+    if faults := [_unusable(one, f"{name}:{one.line}") for one in _read(file, name)[0]]:
         raise InvalidError(faults)
     return normalised_requirements(content)
 
@@ -130,7 +131,7 @@ def conda_file(file: Path, project: Path) -> bytes:
     ]
     with temporary_folder("conda") as folder:
         (folder / "pip.txt").write_text("".join(f"{str(line.value).strip()}\n" for line in lines), encoding="utf-8")
-        found = _named(folder / "pip.txt", name)
+        found, _ = _read(folder / "pip.txt", name)
     if found:
         raise InvalidError([_unusable(one, f"{name}:{lines[one.line - 1].start_mark.line + 1}") for one in found])
     return content

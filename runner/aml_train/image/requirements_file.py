@@ -50,8 +50,8 @@ class NamedFile:
     why: str = ""
 
 
-def named_files(file: Path) -> Iterator[NamedFile]:
-    """Yield the files that a requirements file names.
+def read_requirements(file: Path) -> tuple[list[NamedFile], dict[str, int]]:
+    """Return the files that a requirements file names, by lines, and its packages: normalised name → line.
 
     Raises:
         ValueError: it cannot be read at all.
@@ -60,6 +60,13 @@ def named_files(file: Path) -> Iterator[NamedFile]:
         parsed = _pip().RequirementsFile.from_file(str(file))
     except (AssertionError, LookupError) as error:
         raise ValueError(f"pip cannot read it: {error}") from error
+    packages: dict[str, int] = {
+        canonicalize_name(one.name): one.line_number for one in parsed.requirements if one.name
+    }
+    return sorted(_named_files(parsed), key=lambda one: one.line), packages
+
+
+def _named_files(parsed: Any) -> Iterator[NamedFile]:
     for one in parsed.options:
         for kind, given in one.options.items():
             for value in filter(_is_local, given if isinstance(given, list) else ()):
@@ -76,12 +83,6 @@ def named_files(file: Path) -> Iterator[NamedFile]:
         if "no such option" not in one.error_message:  # a later pip may have it
             why = one.error_message.partition("\n")[0]
             yield NamedFile(line=one.line_number, text=one.line, kind="unreadable", why=why)
-
-
-def requirement_lines(file: Path) -> dict[str, int]:
-    """Return the packages that a requirements file names: normalised name → line."""
-    found = _pip().RequirementsFile.from_file(str(file)).requirements
-    return {canonicalize_name(one.name): one.line_number for one in found if one.name}
 
 
 def _is_local(address: str) -> bool:

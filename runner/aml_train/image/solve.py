@@ -20,6 +20,7 @@ from aml_train.core.docker import BuildCli
 from aml_train.core.errors import AmlTrainError, ImageError
 from aml_train.core.events import Listener
 from aml_train.image.build.build import Build, Cache, run_build, secret_masker
+from aml_train.image.build.pip_output import conflict_of
 from aml_train.image.dockerfile.render import SOLVE_ARGUMENT
 from aml_train.image.inputs import CONSTRAINTS, SOLVE, SOLVED, build_script
 from aml_train.image.readiness.facts import check_shape
@@ -29,8 +30,6 @@ from aml_train.image.spec import ImageSpec
 _ATTEMPT: Final = {"code": int, "output": str, "versions": dict, "missed": list}
 _PERHAPS: Final = (dict, type(None))
 _ANSWER: Final = {"python": str, "pins": dict, "steps": list, "together": _PERHAPS, "newest": _PERHAPS}
-#: pip's words (pip/_internal/resolution/resolvelib/factory.py, ``get_installation_error``).
-_CONFLICT: Final = re.compile(r"^The conflict is caused by:\n(?P<lines>(?:[ ]{4}.+\n)+)", re.MULTILINE)
 _REQUESTED: Final = re.compile(r"The user requested (?P<kind>\(constraint\) )?(?P<what>(?P<name>[\w.-]+).*)")
 _TIMED_OUT: Final = 124
 _UNRESOLVED: Final = "The packages were not resolved before the build: "
@@ -129,10 +128,9 @@ def _judge(spec: ImageSpec, answer: Mapping[str, Any], mask: Callable[[str], str
 
 def _conflict(spec: ImageSpec, answer: Mapping[str, Any], attempt: Mapping[str, Any]) -> list[str]:
     """Return who wants what, in lines; empty if pip names no conflict, or an index did not answer."""
-    found = _CONFLICT.search(attempt["output"] + "\n")
-    if found is None or attempt["missed"] or attempt["code"] == 0:
+    if attempt["missed"] or attempt["code"] == 0:
         return []
-    return [_told(spec, answer["pins"], line.strip()) for line in found["lines"].splitlines()]
+    return [_told(spec, answer["pins"], line) for line in conflict_of(attempt["output"])]
 
 
 def _told(spec: ImageSpec, pins: Mapping[str, str], line: str) -> str:

@@ -6,8 +6,10 @@ import pytest
 import yaml
 
 from aml_train.azure.sdk_v2 import component_files
+from aml_train.cli.run import locked
 from aml_train.config.load import load_config
 from aml_train.config.model import Config
+from aml_train.core.errors import InvalidError
 from aml_train.core.references import ImageRef
 from aml_train.jobs.composed import ChildView
 from aml_train.jobs.spec import JobTemplate, NodesImage, TargetNames, fingerprint, make_job
@@ -239,3 +241,10 @@ def test_each_image_is_built_and_tested_and_the_run_says_so(tmp_path: Path) -> N
     for attach in (False, True):
         assert run(plan, service, attach=attach)[0].attached
     assert len(service.submitted) == 1
+
+
+def test_a_lock_file_is_of_all_images() -> None:
+    images = [PlannedImage(spec=SPEC, tests=None, packages=one) for one in ({"b": "2"}, {"a": "1", "b": "2"})]
+    assert locked(images) == {"a": "1", "b": "2"}
+    with pytest.raises(InvalidError, match="one needs b 2, another 3"):
+        locked([*images, PlannedImage(spec=SPEC, tests=None, packages={"b": "3"})])

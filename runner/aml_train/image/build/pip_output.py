@@ -26,7 +26,7 @@ _NO_VERSION: Final = re.compile(
     r"Could not find a version that satisfies the requirement (?P<wanted>.+?)(?: \(from (?P<by>[\w.-]+)[^()]*\))? "
     r"\(from versions: (?P<versions>[^)]*)"
 )
-_CONFLICT: Final = re.compile(r"The conflict is caused by:\n((?: +\S.*\n?)+)")
+_CONFLICT: Final = re.compile(r"^The conflict is caused by:\n((?: +\S.*\n?)+)", re.MULTILINE)
 _NO_WHEEL: Final = re.compile(
     r"(?:Failed building wheel for|Could not build wheels for|Failed to build(?: installable wheels for [\w. -]+)?)"
     r" [('\"]*([\w.-]+)"
@@ -57,6 +57,12 @@ class PipOutput:
         return Progress(stage="image", label=f"packages: {what}", done=len(self._fetched), total=total, unit="")
 
 
+def conflict_of(text: str) -> list[str]:
+    """Return who wants what, in pip's words, if *text* tells of a conflict."""
+    found = _CONFLICT.search(text)
+    return [] if found is None else [line.strip() for line in found[1].splitlines()]
+
+
 def fault_of(lines: Sequence[str], places: Mapping[str, str]) -> str:
     """Return which requirement pip could not install, and why; empty if its last *lines* do not say so.
 
@@ -77,8 +83,7 @@ def fault_of(lines: Sequence[str], places: Mapping[str, str]) -> str:
         if found["versions"] == "none":
             return f"{needed}: no such package, or none for the image's Python and platform"
         return f"{needed}: no such version for the image's Python; nearest {_nearest(wanted, found['versions'])}"
-    if found := _CONFLICT.search(text):
-        reasons = [line.strip() for line in found[1].splitlines()]
+    if reasons := conflict_of(text):
         wishes = [line.removeprefix("The user requested ") for line in reasons]
         first = next((wish for wish, line in zip(wishes, reasons, strict=True) if wish != line), "")
         return f"{at(first)}the requirements exclude each other:\n" + "\n".join(f"  {line}" for line in reasons)
