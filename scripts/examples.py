@@ -28,15 +28,18 @@ import yaml
 
 from aml_train.config.load import load_config
 from aml_train.core.errors import InvalidError
-from scripts.docs.coverage import RESULTS, reason
+from aml_train.pipeline.check import check_image, check_run
+from scripts.docs.coverage import RESULTS, UNTRIED, reason
 
 _KINDS: Final = ("command", "pipeline", "sweep", "automl", "spark", "finetuning", "distillation")
 _ENDS: Final = ("Completed", "Failed", "Canceled", "NotResponding")
 _CURATED: Final = ("sklearn-1.5", "AzureML-sklearn-1.5", "AzureML-lightgbm-3.3", "*tensorflow-2.16-cuda12")
 _CLUSTERS: Final = {
     "cpu-cluster": "Standard_DS3_v2",
+    "cpu-cluster-lg": "Standard_DS3_v2",
     "batch-cluster": "Standard_DS3_v2",
     "gpu-cluster": "Standard_NC6s_v3",
+    "gpu-v100-cluster": "Standard_NC6s_v3",
 }
 _BASICS: Final = "cli/jobs/pipelines-with-components/basics"
 
@@ -59,9 +62,9 @@ def job_files(checkout: Path) -> Iterator[str]:
 
 
 def faults(file: Path) -> str:
-    """Return what aml-train says of a job file; empty if it is valid."""
+    """Return what `aml-train validate` says of a job file; empty if it is valid."""
     try:
-        load_config(None, directory=file.parent, job=file)
+        check_run(load_config(None, directory=file.parent, job=file, check=check_image), {})
     except InvalidError as error:
         return "; ".join(str(fault) for fault in error.faults) or error.message
     return ""
@@ -86,7 +89,7 @@ class Workspace:
         from azure.storage.blob import BlobServiceClient
 
         for name, size in _CLUSTERS.items():
-            self.client.compute.begin_create_or_update(AmlCompute(name=name, size=size, max_instances=2)).result()
+            self.client.compute.begin_create_or_update(AmlCompute(name=name, size=size, max_instances=4)).result()
         for name in ("train", "score", "eval"):
             component = load_component(checkout / _BASICS / f"1b_e2e_registered_components/{name}.yml")
             self.client.components.create_or_update(component)
@@ -109,17 +112,19 @@ class Workspace:
 
     def ended(self, name: str) -> dict[str, str] | None:
         """Return the status of a job that has ended, and what the log of the emulator says of it and its failed nodes; None before."""
-        status = str(self.client.jobs.get(name).status)
+        status = self.client.jobs.get(name).status
         if status not in _ENDS:
             return None
-        below = (
-            []
-            if status == "Completed"
-            else [name, *(job.name for job in self.client.jobs.list(parent_job_name=name))]
-        )
+        below = [] if status == "Completed" else [name, *self._children(name)]
         log = self.log.read_text(encoding="utf-8")
         said = [found[1] for one in below if (found := re.search(rf"job {one}: Failed \((.*)", log))]
         return {"status": status, "said": _plain(" ".join(said))[:1500]}
+
+    def _children(self, name: str) -> Iterator[str]:
+        """Yield the names of a pipeline's nodes and of a sweep's trials, with theirs."""
+        for job in self.client.jobs.list(parent_job_name=name):
+            yield job.name
+            yield from self._children(job.name)
 
 
 def _plain(text: object) -> str:
@@ -155,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--image", required=True, help="the image that plays the curated environments")
     parser.add_argument("--seconds", type=float, default=1200, help="the time that a job may take")
-    parser.add_argument("--only", default="", help="a regular expression of file names; other results are kept")
+    parser.add_argument("--only", default="", help="a regular expression of file names; how the others ran is kept")
     parser.add_argument("--at-once", type=int, default=3)
     options = parser.parse_args(arguments)
     from tests.support.emulator_process import Emulator
@@ -172,13 +177,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.environ.update(service.environment())
             workspace = Workspace(service.info, service.log)
             workspace.prepare(checkout)
-            names = [name for name in job_files(checkout) if re.search(options.only, name)]
-            for name, found in run(workspace, checkout, names, seconds=options.seconds, at_once=options.at_once):
+            names = list(job_files(checkout))
+            results = {
+                name: {"why": UNTRIED, **results.get(name, {}), "validate": faults(checkout / name)} for name in names
+            }
+            chosen = [name for name in names if re.search(options.only, name)]
+            for name, found in run(workspace, checkout, chosen, seconds=options.seconds, at_once=options.at_once):
                 print(json.dumps({"file": name, **found}), flush=True)
-                fault = faults(checkout / name)
-                why = "" if found["status"] == "Completed" else reason(f"{fault} {found['said']}")
-                results[name] = {"validate": fault, "why": why}
-                RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+                ran = found["status"] == "Completed"
+                results[name]["why"] = "" if ran else reason(results[name]["validate"], found["said"])
+                text = json.dumps(results, indent=1, sort_keys=True, ensure_ascii=False)
+                RESULTS.write_text(f"{text}\n", encoding="utf-8")
         finally:
             service.admin("POST", "reset?force=1")
             service.stop()
