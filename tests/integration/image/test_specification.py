@@ -442,7 +442,8 @@ def test_packages_that_do_not_fit_end_a_plan(ubuntu: str, index: Index, gateway:
 
     began = time.monotonic()
     refused = plan("image.azureml-defaults=1.62.0")
-    assert time.monotonic() - began < 10  # seconds; pip itself takes one or two
+    # Ten seconds of a machine that has nothing else to do.
+    assert time.monotonic() - began < 10 * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
     assert refused.returncode == 3
     assert f"aml-train.yml:3: the packages for {ubuntu} (Python 3.11) do not fit together:" in refused.stderr
     assert "azureml-dataset-runtime 1.62.0 depends on helper>=2" in refused.stderr
