@@ -91,8 +91,7 @@ def find_in_layer(chunks: Iterable[bytes], paths: Collection[str] = OS_RELEASE, 
                 if member.isfile() and member.name.removeprefix("./") in wanted:
                     file = archive.extractfile(member)
                     return file.read(limit).decode(errors="replace") if file is not None else None
-    except (tarfile.TarError, EOFError):  # zstd, or no layer at all: then nothing is known
-        return None
-    except TypeError:  # Python's own fault with a layer that ends within the header of gzip
+    except (tarfile.TarError, EOFError, TypeError):
+        # zstd, or no layer at all: then nothing is known. TypeError is Python's own of one that ends within the header of gzip.
         return None
     return None

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aml_train.config.sections.image import CopyConfig, DockerfileConfig, ImageConfig
-from aml_train.config.sections.image_ofed import OfedConfig
 from aml_train.core.boundary import boundaries
 from aml_train.core.errors import Combined, Fault, InvalidError
 from aml_train.core.file_selection import CACHES, SECRETS, FileEntry, FileId, secret_rules
@@ -98,15 +97,12 @@ def collect_inputs(
     if config.ofed is not None and needs_base(config.ofed):
         auto = config.ofed.source == "auto"
         if bases is None:
-            what, remedy = (
-                (
-                    "`image.ofed: auto` depends on the base",
-                    "write what it comes to: `ofed: none` for NVIDIA's images, or `ofed: distro`",
-                )
-                if auto
-                else ("`image.ofed.os` is missing", "give it")
-            )
-            raise _not_looked_at(config.ofed, what, remedy)
+            what, remedy = "`image.ofed.os` is missing", "give it"
+            if auto:
+                what = "`image.ofed: auto` depends on the base"
+                remedy = "write what it comes to: `ofed: none` for NVIDIA's images, or `ofed: distro`"
+            where, why = config.ofed.where, "the base is not looked at"
+            raise InvalidError([Fault(where=where, what=what, why=why, remedy=remedy)])
         if auto:
             drivers = bases.drivers(base, platform)
         else:
@@ -121,10 +117,6 @@ def collect_inputs(
         refreshed=refreshed(config.refresh, now),
         places=places,
     )
-
-
-def _not_looked_at(ofed: OfedConfig, what: str, remedy: str) -> InvalidError:
-    return InvalidError([Fault(where=ofed.where, what=what, why="the base is not looked at", remedy=remedy)])
 
 
 def unresolved_base(reference: ImageRef, _platform: str) -> BaseImage:

@@ -84,7 +84,9 @@ def verify_found(
     if known is not None:
         judge(ctx, known, start_checks(ctx), cached=True)
     if record is not None:
-        _report_cached(ctx, record)
+        ctx.listener(StageStarted(stage="tests", title=f"tests in the image: {record.command}"))
+        ctx.listener(results_of(record))
+        ctx.finish("tests", f"passed in this image at {record.at}", time.monotonic(), skipped=True)
     test = record is None and ctx.tests is not None
     if known is not None and not test:
         return record
@@ -111,10 +113,3 @@ def make_record(ctx: ImageContext, digest: str, results: TestsFinished | None) -
         at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         commit=ctx.commit,
     )
-
-
-def _report_cached(ctx: ImageContext, record: TestRecord) -> None:
-    started = time.monotonic()
-    ctx.listener(StageStarted(stage="tests", title=f"tests in the image: {record.command}"))
-    ctx.listener(results_of(record))
-    ctx.finish("tests", f"passed in this image at {record.at}", started, skipped=True)

@@ -90,7 +90,7 @@ def test_everything_that_a_build_needs(tmp_path: Path) -> None:
 def test_included_requirements_come_along(tmp_path: Path) -> None:
     write(
         tmp_path,
-        reqs__train_DOT_txt="-r ../base.txt\n--constraint=c.txt\n-r https://x/y.txt\n",
+        reqs__train_DOT_txt="-r../base.txt\n-cc.txt\n-r https://x/y.txt\n",
         base_DOT_txt="-r reqs/train.txt\na\n",
         reqs__c_DOT_txt="",
     )
@@ -158,12 +158,6 @@ def test_what_pip_finds_by_itself_is_left_to_it(line: str, tmp_path: Path) -> No
     write(tmp_path, r_DOT_txt=f"a\n{line}\n")
     _, files, _ = requirement_files(tmp_path / "r.txt", tmp_path)
     assert line.encode() in files["requirements.txt"].splitlines()
-
-
-def test_a_file_that_is_included_without_a_space_comes_along(tmp_path: Path) -> None:
-    write(tmp_path, r_DOT_txt="-rbase.txt\n-climits.txt\n", base_DOT_txt="a\n", limits_DOT_txt="a<2\n")
-    _, files, _ = requirement_files(tmp_path / "r.txt", tmp_path)
-    assert sorted(files) == ["requirements/base.txt", "requirements/limits.txt", "requirements/r.txt"]
 
 
 @pytest.mark.parametrize(
@@ -296,21 +290,6 @@ def _address(project: Path, **values: Any) -> str:
     config = ImageConfig(**{"repository": "r", "where": "f:1", **values})
     base, inputs = collect(project, **values)
     return plan_image(config, base, inputs, "linux/amd64").address
-
-
-def test_what_changes_nothing_in_a_requirements_file_changes_no_address(tmp_path: Path) -> None:
-    pip = PipConfig(requirements=tmp_path / "r.txt", constraints=tmp_path / "c.txt")
-
-    def address(requirements: str, more: str, constraints: str) -> str:
-        write(tmp_path, r_DOT_txt=requirements, more_DOT_txt=more, c_DOT_txt=constraints)
-        return _address(tmp_path, base=ImageRef.parse("python:3.11"), pip=pip)
-
-    first = address("-r more.txt\nb==2\na==1\n", "numpy==2.3.0\n", "x<3\n")
-    assert first == address(
-        "# why\r\na==1\r\n-r more.txt\r\nb==2", "# the table\nnumpy==2.3.0 # fast\n", "\nx<3 # y\n"
-    )
-    assert first != address("-r more.txt\nb==2\na==2\n", "numpy==2.3.0\n", "x<3\n")
-    assert first != address("-r more.txt\nb==2\na==1\n", "numpy==2.3.1\n", "x<3\n")
 
 
 def test_the_build_gets_the_very_bytes_that_the_address_covers(tmp_path: Path) -> None:
