@@ -289,7 +289,8 @@ class AzureV2(AzureRest):
                     entity.tags.update({**group, **tags})
                 if checkpoints:
                     folder = ml_sdk().Input(type="uri_folder", mode="ro_mount", path=checkpoints)
-                    entity.inputs[RESUME_INPUT] = folder
+                    # No public member of what azure-ai-ml 1.34.1 reads takes a further input (``_builders/command.py``, ``_to_job``).
+                    entity._job_inputs[RESUME_INPUT] = folder
                 if compute is not None:
                     entity.compute = compute.removeprefix("azureml:")
                 self.client.jobs.create_or_update(entity)
