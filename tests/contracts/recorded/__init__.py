@@ -3,7 +3,7 @@
 The files are reduced from azure-ai-ml's own test recordings (Azure/azure-sdk-for-python,
 sdk/ml/azure-ai-ml/tests/recordings, up to June 2023; ``newer.json`` from Azure/azure-sdk-assets) and promptflow's (microsoft/promptflow):
 of each exchange its method, its path with names for what differs, its status, and the kinds of the values of its answer. Of an
-operation's recordings the newest count. ``differences.json`` says what the
+operation's recordings the newest count, and of jobs the newest of each type. ``differences.json`` says what the
 local AzureML answers otherwise on purpose, by patterns of operations and of places in an answer.
 """
 
@@ -50,13 +50,13 @@ def unlike(answers: Iterable[Mapping[str, Any]]) -> tuple[dict[str, dict[str, st
         by operation, the places where an answer is like none that was recorded, each with what differs there; and the
         operations that were compared.
     """
-    newest: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+    newest: dict[tuple[str, str, int, str], list[dict[str, Any]]] = {}
     for one in sorted(every(), key=lambda one: str(one.get("month", ""))):
-        known = newest.setdefault((one["method"], one["path"], one["status"]), [])
+        known = newest.setdefault((one["method"], one["path"], one["status"], _job_type(one["answer"])), [])
         if known and known[0].get("month") != one.get("month"):
             known.clear()
         known.append(one)
-    recorded = [(_pattern(path), one) for (_, path, _), ones in newest.items() for one in ones]
+    recorded = [(_pattern(path), one) for (_, path, *_), ones in newest.items() for one in ones]
     wrong: dict[str, dict[str, str]] = {}
     compared = set()
     for answer in answers:

@@ -51,11 +51,6 @@ def test_options_keep_their_order_before_the_requirements() -> None:
     assert normalised_requirements(swapped) == swapped
 
 
-def test_an_address_with_a_fragment_is_no_comment() -> None:
-    line = b"x @ https://e.test/x.whl#sha256=aa\n"
-    assert normalised_requirements(line) == line
-
-
 @pytest.mark.parametrize(
     "content",
     [

@@ -39,19 +39,11 @@ _UNSET: Final = dict.fromkeys(
         "secretsConfiguration",
     )
 )
-_COMMON: Final = ("componentId", "computeId", "identity", "notificationSetting")
+_COMMON: Final = ("componentId", "computeId", "identity", "notificationSetting", "secretsConfiguration")
 _COMPOSED: Final = {
     "pipeline": dict.fromkeys((*_COMMON, "jobs", "settings", "sourceJobId")),
     "sweep": dict.fromkeys(
-        (
-            *_COMMON,
-            "componentConfiguration",
-            "earlyTermination",
-            "limits",
-            "queueSettings",
-            "resources",
-            "secretsConfiguration",
-        )
+        (*_COMMON, "componentConfiguration", "earlyTermination", "limits", "queueSettings", "resources")
     ),
 }
 _SERVICE: Final = {"port": None, "status": None, "errorMessage": None, "properties": None, "nodes": None}

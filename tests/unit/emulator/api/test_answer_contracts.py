@@ -74,8 +74,19 @@ def test_answers_are_as_the_clients_declare_and_as_azure_gave_them(
             },
         }
         service.call("PUT", f"{WS}/jobs/{name}", {"properties": sweep})
+    step = {
+        "componentId": f"{WS}/components/thing/versions/1",
+        "inputs": {"a": {**literal, "job_input_type": "literal"}},
+    }
+    pipeline = {
+        "jobType": "Pipeline",
+        "jobs": {"step": {**step, "type": "command"}},
+        "computeId": f"{WS}/computes/local-cluster",
+    }
+    assert service.call("PUT", f"{WS}/jobs/pipeline", {"properties": pipeline}).status == 201
     service.jobs.settle()
-    service.call("GET", f"{WS}/jobs/sweep")
+    for name in ("sweep", "pipeline"):
+        service.call("GET", f"{WS}/jobs/{name}")
     group = f"/subscriptions/{IDENTITY.subscription_id}/resourcegroups/{IDENTITY.resource_group}"
     template = {
         "type": "Microsoft.MachineLearningServices/workspaces/components/versions",
