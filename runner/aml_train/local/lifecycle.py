@@ -123,7 +123,10 @@ def emulator_status(settings: EmulatorSettings) -> dict[str, Any]:
     container that does not run.
     """
     with containers.opened(settings) as (_, container):
-        state = "absent" if container is None else container.status
+        if container is not None:
+            state = container.status
+        else:  # it may be a plain process: `aml-emulator serve`
+            state = "absent" if emulator_info(settings) is None else "running"
     if state != "running":
         return {"name": settings.name, "state": state}
     answer, problems = request_admin(settings, settings.path_of("status")), read_problems(settings)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import requests
 
-from aml_train.local.lifecycle import find_emulator, start_emulator
+from aml_train.local.lifecycle import emulator_status, find_emulator, start_emulator
 from aml_train.local.settings import EmulatorSettings
 from tests.support.emulator_process import Emulator, instant_emulator
 
@@ -37,6 +37,7 @@ def test_a_plain_process_is_found_and_not_started_again(emulator: Emulator) -> N
     settings = EmulatorSettings(name="aml-emulator-none", port=emulator.port, registry_port=emulator.registry_port)
     found = find_emulator(settings)
     assert found is not None
+    assert emulator_status(settings)["state"] == "running"
     assert start_emulator(settings, lambda event: pytest.fail(str(event))) == found
 
 
