@@ -181,7 +181,8 @@ def find_side(
     prover = Recorded(origin=given.origin if given is not None else None)
     looked_up = find_baseline(service, [], config, prover=prover, candidate=besides)
     if looked_up.found is None:
-        raise InvalidError(f"There is no {reference.text}: {looked_up.why}.", hint=_FORMS)
+        hint = "See: aml-train model list" if config.model is not None else _FORMS
+        raise InvalidError(f"There is no {reference.text}: {looked_up.why}.", hint=hint)
     return _timed(service, looked_up.found.side, now)
 
 

@@ -248,7 +248,10 @@ def check_base(
             head = registry.head_manifest(base.repository, base.digest or base.tag or "latest")
     except ImageError as error:
         if _in_engine(name, engine):
-            return warning(f"{name} is in the engine; its registry: {error.message}", f"docker login {base.registry}")
+            return warning(
+                f"{name} is in the engine; its registry: {error.message}",
+                error.hint or f"docker login {base.registry}",
+            )
         return failed(error.message, error.hint or f"docker login {base.registry}; docker pull {name}")
     if head is not None:
         return ok(f"{name} is at {head[:19]}")

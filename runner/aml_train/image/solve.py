@@ -123,7 +123,7 @@ def _judge(spec: ImageSpec, answer: Mapping[str, Any], mask: Callable[[str], str
         if one["code"] != 0:
             remarks.append(_UNRESOLVED + _reason(one))
         versions |= {str(name): str(version) for name, version in one["versions"].items()}
-    return Solution(versions=versions, remarks=tuple(map(mask, remarks)))
+    return Solution(versions=versions, remarks=tuple(dict.fromkeys(map(mask, remarks))))
 
 
 def _conflict(spec: ImageSpec, answer: Mapping[str, Any], attempt: Mapping[str, Any]) -> list[str]:

@@ -108,7 +108,7 @@ def test_the_projects_own_constraint_is_named(ask: Callable[..., Solution]) -> N
 def test_whatever_is_no_conflict_refuses_nothing(
     ask: Callable[..., Solution], attempt: dict[str, Any], remark: str
 ) -> None:
-    found = ask(steps=[attempt])
+    found = ask(steps=[attempt, attempt])
     assert found.versions == {}
     (text,) = found.remarks
     assert text.startswith("The packages were not resolved before the build: ")

@@ -517,10 +517,10 @@ def test_whatever_is_written_reads_back(value: str | int) -> None:
 
 
 def test_a_script_with_arguments_is_a_training_too(tmp_path: Path, init: Init) -> None:
-    (tmp_path / "train.py").write_text("import argparse\nargparse.ArgumentParser().parse_args()\n")
+    (tmp_path / "train.py").write_text("import click\n@click.argument('data')\ndef f(): ...\nf()\n")
     (tmp_path / "train_model.py").write_text("def train(): ...\n")
     assert init("-C", str(tmp_path)).code == 0
-    assert load_config(None, directory=tmp_path).job.document["command"] == "python train.py"
+    assert load_config(None, directory=tmp_path).job.document["command"] == "python train.py DATA"
 
 
 def test_data_that_an_amlignore_leaves_out_is_noted(tmp_path: Path, init: Init) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from aml_train.cli.scaffold.draft import Candidate, render
+from aml_train.cli.scaffold.draft import render
 from aml_train.cli.scaffold.project import scan, unread
 from aml_train.cli.scaffold.proposal import candidates, named
 from aml_train.cli.scaffold.scripts import script_of, training_scripts
@@ -138,28 +138,6 @@ def test_the_likeliest_script_is_a_guess(tmp_path: Path) -> None:
     )
     write(tmp_path, {"more/train.py": MAIN})
     assert len(candidates(scan(tmp_path))) == 4
-
-
-def arguments(folder: Path, text: str) -> Candidate:
-    write(folder, {"train.py": f"import argparse\np = argparse.ArgumentParser()\n{text}\np.parse_args()\n"})
-    (one,) = candidates(scan(folder))
-    return one
-
-
-@pytest.mark.parametrize(
-    ("text", "note"),
-    [
-        ("p.add_argument('--epochs', required=True)", "the script requires --epochs"),
-        ("p.add_argument('data')", "the script requires data"),
-        ("p.add_argument('data', nargs='?')", ""),
-        ("p.add_argument('--data')", ""),
-    ],
-)
-def test_required_arguments_are_noted(tmp_path: Path, text: str, note: str) -> None:
-    one = arguments(tmp_path, text)
-    assert one.what.startswith("python train.py")
-    assert one.what.endswith(("EPOCHS", "DATA")) == bool(note)
-    assert [each.partition(": fill")[0] for each in one.notes] == ([f"train.py:3: {note}"] if note else [])
 
 
 def test_a_file_is_named_by_its_path(tmp_path: Path) -> None:
