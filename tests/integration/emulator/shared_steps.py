@@ -44,6 +44,7 @@ def registry(given: dict[str, str]) -> dict[str, Any]:
         "name: c\nversion: '1'\ntype: command\ncommand: python run.py\ncode: ./code\n"
         f"environment: azureml://registries/{given['registry']}/environments/plain/versions/1\n"
     )
+    validated = ml.components.validate(load_component(folder / "component.yml"), skip_remote_validation=False)
     component = own.components.create_or_update(load_component(folder / "component.yml"))
     ml.models.create_or_update(Model(name="mine", version="3", path=str(folder / "model")))
     shared = ml.models.share(
@@ -62,6 +63,7 @@ def registry(given: dict[str, str]) -> dict[str, Any]:
         "names": sorted(one.name for one in own.environments.list()),
         "conda": own.environments.get("conda", "1").conda_file,
         "build": own.environments.get("built", label="latest").build is not None,
+        "validated": validated.passed,
         "component": own.components.get("c", "1").command,
         "shared": [
             shared.name,

@@ -21,7 +21,7 @@ def test_a_registry_holds_assets_that_jobs_use(instant: Emulator) -> None:
     ]
     assert seen["names"] == ["built", "conda", "plain"]
     assert seen["conda"] == {"dependencies": ["python=3.11"]}
-    assert (seen["build"], seen["component"]) == (True, "python run.py")
+    assert (seen["build"], seen["validated"], seen["component"]) == (True, True, "python run.py")
     assert seen["shared"][:2] == ["theirs", "7"]
     assert seen["downloaded"] == ["weights.txt"]
     assert (seen["compute"], seen["tier"], seen["ended"]) == (None, "standard", "Completed")

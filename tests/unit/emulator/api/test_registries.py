@@ -34,6 +34,7 @@ def test_a_shared_asset_outlives_the_jobs_and_assets_of_the_workspace(emulator: 
     emulator.store.assets.put("models", "mine", "1", {"modelUri": uri, "modelType": "custom_model"})
     source = f"azureml://locations/eastus/workspaces/{IDENTITY.workspace_id}/models/mine/versions/1"
     body = {"properties": {"referenceType": "Id", "destinationName": "theirs", "sourceAssetId": source}}
+    assert shared(emulator, "GET", "models/theirs/versions?$top=1").json["value"] == []
     assert shared(emulator, "POST", "import", body).status == 202
     assert shared(emulator, "POST", "import", body).status == 409
     emulator.store.assets.delete("models", "mine")
