@@ -219,7 +219,7 @@ class Origin:
         """Return the tags of a job that is submitted from here, without unknown values."""
         tags = {
             Tag.COMMIT: self.commit,
-            Tag.BRANCH: self.branch or "",
+            Tag.BRANCH: (self.branch or "") if self.commit else "",  # without a commit, nothing could prove it
             Tag.REPOSITORY: self.repository,
             Tag.CONFIGURATION: self.configuration,
         }

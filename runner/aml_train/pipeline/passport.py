@@ -208,7 +208,8 @@ def seal(ctx: RunContext, target: Target, job: JobView, gate: GateResult) -> Non
     Raises:
         PassportError: it cannot be signed or kept. The verdict is recorded.
     """
-    branch, plan = branch_of(ctx.plan.origin), ctx.plan
+    plan = ctx.plan
+    branch = branch_of(plan.origin) if plan.commit is not None else None  # without git, nothing ties a branch to files
     if not (plan.config.passport.signs and ctx.options.register and branch is not None and ctx.options.job is None):
         return
     signer = ctx.signer()
