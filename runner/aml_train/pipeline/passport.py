@@ -209,7 +209,8 @@ def seal(ctx: RunContext, target: Target, job: JobView, gate: GateResult) -> Non
         PassportError: it cannot be signed or kept. The verdict is recorded.
     """
     plan = ctx.plan
-    branch = branch_of(plan.origin) if plan.commit is not None else None  # without git, nothing ties a branch to files
+    # Without git, nothing ties a branch to files.
+    branch = branch_of(plan.origin) if plan.commit is not None else None
     if not (plan.config.passport.signs and ctx.options.register and branch is not None and ctx.options.job is None):
         return
     signer = ctx.signer()
