@@ -95,6 +95,7 @@ SHARED: Final = {
     ("aml_train.azure.sdk_v1", "_WORKING_DIRECTORY"): "a lock, which simulation.kernel.references replaces",
     ("aml_train.azure.sdk_v2", "_LEAVING"): "a context variable: each thread has a separate context",
     ("aml_train.config.yaml.nodes", "_constructor"): "used for single scalars, and keeps nothing between them",
+    ("aml_train.core.file_selection", "_spec"): "computed from its arguments",
     ("aml_train.core.masked_events", "_words"): "computed from the types of events",
     ("aml_train.core.temporary", "this_machine"): "computed from the machine",
     ("aml_train.image.readiness.check", "probe_key"): "computed from a file of the product",
