@@ -140,8 +140,8 @@ def test_answers_are_as_the_clients_declare_and_as_azure_gave_them(
         "/artifacts/contentinfo?path=none",
     ):
         service.call("GET", f"{HISTORY}{path}", host=api)
-    for path in ("", "/details", "/children"):
-        service.call("GET", f"/history/v1.0{WS}/runs/job1{path}", host=api)
+    for path in ("job1", "job1/details", "job1/children", "pipeline/children"):
+        service.call("GET", f"/history/v1.0{WS}/runs/{path}", host=api)
     for path in ("history/v1.0{}/rundata", "metric/v2.0{}/runs/job1/lastvalues"):
         service.call("POST", f"/{path.format(WS)}", {"runId": "job1"}, host=api)
     service.call(
