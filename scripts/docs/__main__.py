@@ -40,13 +40,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from scripts.docs.screenshots import take
 
         return take(ROOT)
-    from scripts.docs import recording, reference
+    from scripts.docs import noise, recording, reference
 
     if options.command == "record":
         recording.record(ROOT, options.name, [shlex.split(one) for one in options.commands], options.folder)
         return 0
     reference.write(ROOT)
     recording.write(ROOT)
+    noise.write(ROOT)
     return 0
 
 

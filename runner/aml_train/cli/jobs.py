@@ -19,6 +19,7 @@ from aml_train.azure.browse import describe_job, view_job
 from aml_train.cli.console import ConsoleListener
 from aml_train.cli.data import moved, open_data
 from aml_train.cli.emulator import ask_emulator
+from aml_train.cli.noise import noise
 from aml_train.cli.options import most, open_workspace, shown_metrics, tag_filter, this_host
 from aml_train.cli.output import (
     json_option,
@@ -63,6 +64,9 @@ def jobs() -> None:
     aml-train jobs logs -f JOB
     aml-train jobs download JOB 'outputs/**/*.pt' -o models
     """
+
+
+jobs.add_command(noise)
 
 
 @jobs.command("list")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from aml_train.core.events import RuleVerdict
 from aml_train.gate.baseline import ValuesBaseline
@@ -165,10 +165,26 @@ def is_tested(rule: Rule) -> bool:
     return rule.over is None and rule.needs_baseline and rule.operator != "=="
 
 
-def margin_of(values: Sequence[float], *, alpha: float, power: float) -> float:
-    """Return by how much the baseline must be undercut so that an equal candidate passes with *power*, both with so many replicates."""
-    freedom, count = len(values) - 1, len(values)
-    return (quantile(alpha, freedom) + quantile(1.0 - power, freedom)) * math.sqrt(2 * _variance(values) / count)
+class Spread(NamedTuple):
+    """How much a metric spreads over replicates; *margin* is what a gate should allow for it."""
+
+    mean: float
+    deviation: float
+    least: float
+    greatest: float
+    margin: float
+
+
+def spread_of(values: Sequence[float], *, alpha: float, power: float) -> Spread:
+    """Return how much a metric spreads over at least two replicates.
+
+    With the margin as its tolerance, the test against the baseline passes an equal candidate with *power*, if both have so many replicates that
+    spread alike: the sum of the two quantiles of Student's distribution, in standard errors of the difference.
+    """
+    variance, count = _variance(values), len(values)
+    factor = quantile(alpha, count - 1) + quantile(1.0 - power, count - 1)
+    margin = factor * math.sqrt(2 * variance / count)
+    return Spread(mean_of(values), math.sqrt(variance), min(values), max(values), margin)
 
 
 def decide_replicates(
@@ -236,7 +252,9 @@ class _Judged:
             values = [self._value(one) for one in self.evidence]
             if tested:
                 return self._test(values)
-            return self._word(values, rule.over or "mean"), ended
+            if not ended:  # more replicates may change it to either side
+                return self._verdict(None, None, met=False, reason=f"{self.metric} is judged at the end"), False
+            return self._word(values, rule.over or "mean"), True
         except MissingError as missing:
             verdict = self._verdict(None, None, met=False, reason=str(missing))
             return replace(verdict, verdict=missing.verdict), ended or missing.verdict == "missed"

@@ -41,7 +41,7 @@ def lines_of(event: events.Event) -> Iterator[tuple[str, str, str]]:
             values = ", ".join(f"{name} {value:.6g}" for name, value in event.metrics.items())
             yield (
                 _NODES.get(JobStatus(event.status), "·"),
-                "replicate",
+                "job",
                 f"{event.replicate}: {values or event.status}",
             )
         case events.RuleVerdict():

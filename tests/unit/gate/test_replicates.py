@@ -6,7 +6,7 @@ import json
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -15,9 +15,10 @@ from aml_train.core.events import RuleVerdict
 from aml_train.gate.baseline import RunBaseline, ValuesBaseline
 from aml_train.gate.decide import Baseline, Decision, Evidence, decide_rule
 from aml_train.gate.history import MetricPoint
-from aml_train.gate.replicates import Sampling, compare, decide_replicates, margin_of
+from aml_train.gate.replicates import Sampling, compare, decide_replicates, spread_of
 from aml_train.gate.rules import Policies, Rule, parse_rule
 from aml_train.gate.student import above, levels, quantile
+from scripts.docs import noise
 
 NAN, INF = math.nan, math.inf
 #: t, degrees of freedom, scipy.stats.t.sf(t, df), and probability, degrees of freedom, scipy.stats.t.isf(p, df), by scipy 1.17.1.
@@ -187,6 +188,24 @@ def test_values_that_do_not_spread_are_compared_as_numbers_and_never_early() -> 
         assert not decide(">= baseline", values, same, planned=5, early=True).final
 
 
+@pytest.mark.parametrize(
+    "text", [">= 0.9", "replicates mean max >= 0.9", "replicates worst max >= 0.9", "max >= baseline"]
+)
+def test_what_an_attempt_logged_before_it_started_over_makes_nothing_better(text: str) -> None:
+    good = points(0.95, 0.96)
+    over = [replace(one, earlier=True) for one in points(0.99, 0.98)] + points(0.1)
+    rule, sampling = Given(parse_rule(text)), Sampling(planned=2, alpha=0.2, early=False)
+    for histories, met in ((good, True), (over, False)):
+        seen = [Evidence(histories={"acc": one}, replicate="") for one in (good, histories)]
+        assert decide_replicates([rule], seen, measured(0.5, 0.51), sampling).met is met
+
+
+@pytest.mark.parametrize("word", ["mean", "median", "worst", "ci95.low", "ci95.high"])
+def test_a_value_over_all_replicates_is_decided_at_the_end_only(word: str) -> None:
+    for count in range(1, 5):
+        assert not decide(f"replicates {word} >= 0.9", (0.1, 0.99, 0.1, 0.99)[:count], planned=5, early=True).final
+
+
 def test_one_job_does_not_decide_a_rule_over_replicates() -> None:
     rule = parse_rule("replicates mean >= 0.1")
     found = decide_rule("acc", rule, "a.yml:1", evidence((0.9,))[0])
@@ -252,9 +271,7 @@ def green_share(
 
 
 @pytest.mark.parametrize("early", [False, True])
-@pytest.mark.parametrize(
-    ("replicates", "baseline", "spread"), [(5, 5, 0.01), (3, 5, 0.03), (5, 2, 0.002), (4, 1, 0.01)]
-)
+@pytest.mark.parametrize(("replicates", "baseline", "spread"), [(3, 5, 0.03), (5, 2, 0.002), (4, 1, 0.01)])
 def test_false_greens_are_no_more_than_alpha(replicates: int, baseline: int, spread: float, *, early: bool) -> None:
     """A candidate that is exactly at the limit, the worst case, passes in at most 5 of 100 experiments."""
     rng = random.Random(20260131)  # noqa: S311
@@ -264,11 +281,18 @@ def test_false_greens_are_no_more_than_alpha(replicates: int, baseline: int, spr
     assert share <= 0.05 + _ERROR
 
 
-@pytest.mark.parametrize("early", [False, True])
-def test_an_equal_candidate_passes_with_the_proposed_margin(*, early: bool) -> None:
-    rng = random.Random(7)  # noqa: S311
+@pytest.mark.parametrize(("replicates", "early"), noise.DESIGNS)
+def test_the_figures_of_the_documentation_are_the_codes(replicates: int, *, early: bool) -> None:
+    """With equal spreads, too, false greens are rare; and the better the candidate is, the more often it passes."""
+    shares, line = noise.row(replicates, early=early)
+    assert shares[0] <= 0.05 + _ERROR
+    assert shares == sorted(shares)
+    assert line in (Path(__file__).parents[3] / noise.PAGE).read_text(encoding="utf-8").splitlines()
+
+
+def test_an_equal_candidate_passes_with_the_proposed_margin() -> None:
     spread = 0.01 / math.sqrt(2.5)
-    margin = margin_of([1.0 + step * spread for step in (-2, -1, 0, 1, 2)], alpha=0.05, power=0.9)
+    margin = spread_of([1.0 + step * spread for step in (-2, -1, 0, 1, 2)], alpha=0.05, power=0.9).margin
+    rng = random.Random(7)  # noqa: S311
     rule = f">= baseline - {margin:.6f}"
-    share = green_share(rng, rule, shift=0.0, spread=0.01, replicates=5, baseline=5, early=early)
-    assert share >= (0.75 if early else 0.9)
+    assert green_share(rng, rule, shift=0.0, spread=0.01, replicates=5, baseline=5, early=False) >= 0.9
