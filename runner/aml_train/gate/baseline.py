@@ -65,11 +65,13 @@ class FoundBaseline:
         values: what rules compare with.
         side: everything that a comparison shows of it.
         replicates: what its replicates have, itself first; none where they are not asked for.
+        judged: what a model's properties say of the replicates that its gate has judged.
     """
 
     values: Baseline
     side: Side
     replicates: tuple[Baseline, ...] = ()
+    judged: str = ""
 
 
 def read_values(content: bytes) -> dict[str, float]:

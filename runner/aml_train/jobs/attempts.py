@@ -7,7 +7,7 @@ only when the one before has failed for good by a preemption: a cancelled job, o
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -44,32 +44,38 @@ def next_name(name: str) -> str:
     return f"{match[1]}-retry{int(match[2]) + 1}" if match else f"{name[:_LONGEST]}-retry1"
 
 
-def replicates_of(service: Workspace, view: JobView, *, completed: bool = True) -> list[JobView]:
+def replicates_of(service: Workspace, view: JobView, *, judged: str = "", completed: bool = True) -> list[JobView]:
     """Return the replicates of *view*, itself among them, in the order of their values; none if it has none.
 
     A replicate is the latest attempt, by default of those that have *completed*, of each fingerprint that the job's properties name, which nobody
-    can change.
+    can change. A model's properties have the very attempts that its gate has *judged*.
 
     Raises:
         ServiceError: the service does not answer.
     """
-    _, *marks = view.properties.get(Tag.REPLICATES, "").split(" ")
+    _, *marks = (judged or view.properties.get(Tag.REPLICATES, "")).split(" ")
     match = COMPUTED_NAME.fullmatch(view.name)
-    if match is None or match[1][-12:] not in marks:
+    if match is None or match[1][-12:] not in (mark[:12] for mark in marks):
         return []
     found = []
-    for mark in marks:
-        latest, name = None, f"{match[1][:-12]}{mark}-1"
+    for mark, _, attempt in (one.partition("-") for one in marks):
+        latest, name = None, f"{match[1][:-12]}{mark}-{attempt or 1}"
         while (one := service.find(name)) is not None:
-            if (one.status is JobStatus.COMPLETED or not completed) and one.properties.get(
-                Tag.FINGERPRINT, ""
-            ).startswith(mark):
+            known = one.properties.get(Tag.FINGERPRINT, "").startswith(mark)
+            if known and (one.status is JobStatus.COMPLETED or not completed):
                 latest = one
+            if attempt:
+                break
             name = next_name(name)
         if mark == match[1][-12:]:
             latest = view
         found += [latest] if latest is not None else []
     return found
+
+
+def judged_text(jobs: Sequence[str], name: str) -> str:
+    """Return what a model's properties say of the replicates that its gate has judged: the input *name*, and each one's fingerprint and attempt."""
+    return " ".join([name, *("-".join(job.rsplit("-", 2)[1:]) for job in jobs)])
 
 
 def attempt_of(view: JobView, *, again: str | None = None) -> AttemptEnded:

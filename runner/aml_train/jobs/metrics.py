@@ -166,12 +166,17 @@ _MOST_BYTES: Final = 16 << 20
 
 
 def fault_of_rules(
-    service: Workspace, job: str, rules: Sequence[RuleVerdict], files: Mapping[str, JsonValue]
+    service: Workspace,
+    job: str,
+    rules: Sequence[RuleVerdict],
+    files: Mapping[str, JsonValue],
+    judged: str = "",
 ) -> str | None:
     """Return why recorded rules do not follow from the job's metrics; None if they do.
 
     Args:
         files: the files of the job that hold the values of metrics, by the metrics' names.
+        judged: what a model's properties say of the replicates that were judged; rules over others are not decided again.
 
     Raises:
         ServiceError: the workspace refuses or does not answer.
@@ -179,14 +184,13 @@ def fault_of_rules(
     histories = read_histories(service, job, _metrics(rules), files)
     if fault := next((fault for rule in rules if (fault := fault_of_rule(rule, histories))), None):
         return fault
-    over = [rule for rule in rules if over_replicates(rule.rule)[1]]
-    view = service.find(job) if over else None
-    names = [] if view is None else [one.name for one in replicates_of(service, view)]
-    for rule in over:
-        if fault := fault_of_value(
-            rule, [_history(service, one, rule.metric, files.get(rule.metric)) for one in names]
-        ):
-            return fault
+    view = service.find(job) if judged else None
+    names = [] if view is None else [one.name for one in replicates_of(service, view, judged=judged)]
+    for rule in rules if names else ():
+        if over_replicates(rule.rule)[1]:
+            values = [read_histories(service, one, [rule.metric], files)[rule.metric] for one in names]
+            if fault := fault_of_value(rule, values):
+                return fault
     return None
 
 

@@ -70,7 +70,7 @@ _FROM_JOB: Final = (
     Tag.DATA_CHANGED,
 )
 #: The facts of a lineage that are written as properties, too, which cannot be changed later.
-FIXED: Final = (Tag.JOB, Tag.SOURCE, Tag.COMMIT, Tag.DIGEST, Tag.GATE, Tag.RULES)
+FIXED: Final = (Tag.JOB, Tag.SOURCE, Tag.COMMIT, Tag.DIGEST, Tag.GATE, Tag.RULES, Tag.REPLICATES)
 #: AzureML's bounds are those of runs (https://learn.microsoft.com/azure/machine-learning/resource-limits-capacity), which speak of 50 tags. The
 #: page does not speak of models; ten are left for promotions.
 MOST_TAGS: Final = 40
@@ -280,7 +280,7 @@ def fault_of_registration(service: Workspace, model: ModelView, job: str) -> str
         return changed
     known = service.last_metrics(job)
     rules = [rule for rule in read_recorded(model.properties.get(Tag.RULES, "")) if rule.metric in known]
-    return fault_of_rules(service, job, rules, {})
+    return fault_of_rules(service, job, rules, {}, model.properties.get(Tag.REPLICATES, ""))
 
 
 def _first(tags: Mapping[str, str]) -> list[str]:

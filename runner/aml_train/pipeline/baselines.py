@@ -140,7 +140,8 @@ def with_replicates(service: Workspace, found: FoundBaseline, metrics: Sequence[
         ServiceError: the service does not answer.
     """
     view = service.find(found.side.job) if found.side.job and isinstance(found.values, RunBaseline) else None
-    others = [] if view is None else [one for one in replicates_of(service, view) if one.name != view.name]
+    known = [] if view is None else replicates_of(service, view, judged=found.judged)
+    others = [one for one in known if one.name != found.side.job]
     values = [_of_job(service, one, f"the job {one.name}", metrics).values for one in others]
     return replace(found, replicates=(found.values, *values))
 
@@ -259,7 +260,11 @@ def _of_model(service: Workspace, config: BaselineConfig, metrics: Sequence[str]
         side = side_of_model(model, title, view)
         metrics_of_both = {**side.metrics, **found.side.metrics}
         return BaselineLookup(
-            found=replace(found, side=replace(side, metrics=metrics_of_both, logged=found.side.logged))
+            found=replace(
+                found,
+                side=replace(side, metrics=metrics_of_both, logged=found.side.logged),
+                judged=model.properties.get(Tag.REPLICATES, ""),
+            )
         )
     # Its job is gone, or is not what it was; what the gate read at its end is kept with the model.
     side = side_of_model(model, title, view)

@@ -6,6 +6,7 @@ from aml_train.core.events import ModelRegistered
 from aml_train.core.git import origin_of_tags
 from aml_train.core.tags import Tag
 from aml_train.gate.decide import GateResult
+from aml_train.jobs.attempts import judged_text
 from aml_train.jobs.composed import COMPOSED
 from aml_train.jobs.workspace import JobView, ModelView
 from aml_train.models.register import check_written, lineage_tags
@@ -38,6 +39,9 @@ def register_model(ctx: RunContext, target: Target, job: SubmittedJob, gate: Gat
         return None
     with ctx.stage("register", f"Register the model {spec.name}") as summary:
         tags = lineage_tags(job.view, metrics=gate.metrics, decision=gate.decision)
+        if gate.replicates:
+            jobs, one = [one.job for one in gate.replicates], gate.replicates[0]
+            tags = {Tag.REPLICATES: judged_text(jobs, one.replicate.partition(" ")[0]), **tags}
         tags |= {Tag.NODE: spec.node} if spec.node is not None else {}
         tags |= {Tag.NODE_RUN: run} if run != name else {}
         model, found = register(target.service, spec, job=name, run=run, tags=tags, remark=ctx.warn)

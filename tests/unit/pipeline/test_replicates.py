@@ -248,3 +248,50 @@ def test_one_name_does_not_go_with_replicates() -> None:
     found = service(*GOOD)
     outcome, _ = run(plan(">= 0.9"), found, name="mine")
     assert (outcome.exit_code, found.submitted) == (2, [])
+
+
+@pytest.mark.parametrize("seeds", [(1, 2, 3, 4, 5), (1, 3, 5), (1, 2, 3, 4, 5, 6)])
+def test_the_baseline_of_a_model_is_what_its_gate_judged(seeds: Sequence[int]) -> None:
+    """Its job may have been submitted with other replicates, or alone, and run again since."""
+    found = service(*GOOD, 0.9)
+    run(plan(">= 0.9", seeds=(1, 2, 3, 4, 5)), found)  # names five replicates in each job's properties
+    found.registered.clear()
+    run(plan(">= 0.9", seeds=seeds), found)
+    run(
+        plan(">= 0.1", seeds=seeds),
+        replace(found, values=dict.fromkeys(range(1, 7), 0.2)),
+        fresh=True,
+        register=False,
+    )
+    baseline = BaselineConfig(model="digits", version="1", data="ignore", where="aml-train.yml:5")
+    new = plan("replicates mean >= baseline", baseline=baseline)
+    new = replace(new, job=replace(new.job, code_digest="other"))
+
+    class First(Seeds):
+        def last_metrics(self, name: str) -> Mapping[str, float]:
+            return {"acc": 0.2} if name.endswith("-2") else super().last_metrics(name)
+
+    outcome, _ = run(new, First(**vars(found)))
+    assert outcome.gate is not None, outcome.message
+    (rule,) = outcome.gate.decision.rules
+    assert rule.limit == pytest.approx(sum(found.values[seed] for seed in seeds) / len(seeds)), rule.reason
+
+
+def test_a_baseline_whose_replicates_were_altered_is_none() -> None:
+    found = service(*GOOD)
+    run(plan(">= 0.9", "replicates mean >= 0.9"), found)
+    baseline = BaselineConfig(model="digits", version="1", data="ignore", where="aml-train.yml:5")
+    new = plan(">= baseline - 10%", baseline=baseline)
+    new = replace(new, job=replace(new.job, code_digest="other"))
+    fourth = found.submitted[3].name
+
+    class Altered(Seeds):
+        def last_metrics(self, name: str) -> Mapping[str, float]:
+            return {"acc": 0.91} if name == fourth else super().last_metrics(name)
+
+    outcome, _ = run(new, Altered(**vars(found)))
+    assert outcome.exit_code == 6
+    assert (
+        "was altered after its registration: acc >= 0.9: the value was 0.94, and the replicates give 0.91"
+        in outcome.message
+    )

@@ -14,6 +14,7 @@ from aml_train.core.events import RuleVerdict, Verdict
 from aml_train.core.references import ImageRef
 from aml_train.core.tags import Tag
 from aml_train.gate.decide import Decision
+from aml_train.gate.recompute import over_replicates
 from aml_train.image.registry.referrers import list_referrers, read_referrer
 from aml_train.jobs.metrics import fault_of_rules
 from aml_train.jobs.workspace import ModelView, Workspace
@@ -315,7 +316,12 @@ def gate_claim(service: Workspace, job: str, stated: Answer, tagged: str | None)
         return _refused("gate", fault)
     shown = ", ".join(f"{rule.metric} {rule.rule}: {rule.verdict}" for rule in rules[:4])
     more = f" and {len(rules) - 4} more" if len(rules) > 4 else ""
-    return Claim(name="gate", basis="recomputed", detail=f"{word}; {shown}{more}" if rules else "no rules were given")
+    alone = not any(over_replicates(rule.rule)[1] for rule in rules)  # other jobs' metrics are not read here
+    return Claim(
+        name="gate",
+        basis="recomputed" if alone else "stated",
+        detail=f"{word}; {shown}{more}" if rules else "no rules were given",
+    )
 
 
 def _recorded(entry: Answer) -> RuleVerdict:
