@@ -25,8 +25,10 @@ def newest() -> Path | None:
     """
     given = os.environ.get("AZURE_ML_INPUT_resume")  # noqa: SIM112 - it ends with the name of the input
     run = os.environ.get("MLFLOW_RUN_ID")
-    if given is None and run is not None and mlflow.MlflowClient().list_artifacts(run, str(FOLDER)):
-        given = mlflow.artifacts.download_artifacts(run_id=run, artifact_path=str(FOLDER))
+    if given is None and run is not None:
+        own = f"{mlflow.get_run(run).info.artifact_uri}/{FOLDER}"
+        if mlflow.artifacts.list_artifacts(artifact_uri=own):
+            given = mlflow.artifacts.download_artifacts(artifact_uri=own)
     found = [] if given is None else sorted(Path(given).glob("step-*.json"))
     return found[-1] if found else None
 
