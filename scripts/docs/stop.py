@@ -8,7 +8,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from aml_train.gate.decide import Evidence, decide_rule
 from aml_train.gate.futility import StopRule, hopeless
@@ -24,9 +24,8 @@ _EVERY: Final = 5
 _GOAL: Final = parse_rule("< 0.4")
 _PLACE: Final = re.compile(r"(?<=<!-- figures -->\n).*?(?=<!-- end of figures -->)", re.DOTALL)
 
-Kind = Literal["converges", "diverges to NaN", "overfits", "falls late", "stays high"]
 #: How many of a hundred trainings are of each kind.
-KINDS: Final[Mapping[Kind, int]] = {
+KINDS: Final[Mapping[str, int]] = {
     "converges": 50,
     "diverges to NaN": 10,
     "overfits": 15,
@@ -35,7 +34,7 @@ KINDS: Final[Mapping[Kind, int]] = {
 }
 
 
-def training(chance: random.Random, kind: Kind) -> list[MetricPoint]:
+def training(chance: random.Random, kind: str) -> list[MetricPoint]:
     """Return the validation loss of one training, by step."""
     floor, speed = chance.uniform(0.15, 0.4), chance.uniform(0.04, 0.12)
     turn = chance.randint(20, 70)
@@ -78,12 +77,12 @@ def _row(
     passes: Sequence[bool],
     baseline: Mapping[str, Sequence[MetricPoint]],
 ) -> tuple[str, str, str]:
-    stopped = {True: 0, False: 0}
-    saved = 0
+    stopped, saved = {True: 0, False: 0}, 0
     for run, good in zip(runs, passes, strict=True):
         points = run["val/loss"]
-        lengths = range(_EVERY, _STEPS, _EVERY)
-        first = next((n for n in lengths if hopeless([rule], {"val/loss": points[:n]}, baseline)), None)
+        first = next(
+            (n for n in range(_EVERY, _STEPS, _EVERY) if hopeless([rule], {"val/loss": points[:n]}, baseline)), None
+        )
         if first is not None:
             stopped[good] += 1
             saved += 0 if good else _STEPS - first

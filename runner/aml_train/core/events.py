@@ -459,11 +459,8 @@ class StopFound(Event):
     @property
     def effect(self) -> str:
         """What became of the job, in words."""
-        if self.cancels:
-            return "the job is cancelled"
-        if self.node_hours is None:
-            return "only reported: the job goes on"
-        return f"only reported: the job went on for {self.node_hours:.4g} node hours"
+        went_on = "" if self.node_hours is None else f": the job went on for {self.node_hours:.4g} node hours"
+        return "the job is cancelled" if self.cancels else f"only reported{went_on}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -98,14 +98,14 @@ def unmeetable(
     found = []
     for one in rules:
         points = histories.get(one.metric, ()) if decidable(one, certainty) else ()
-        if points and (lost := _lost(one.rule, points, certainty)) is not None:
+        if points and (lost := _lost(one.rule, points)) is not None:
             reason = f"{one.metric} cannot meet {one.rule.text} any more: {lost[1]}"
             found.append(missed(one.metric, one.rule.text, one.where, reason, lost[0], one.rule.limit))
     return found
 
 
-def _lost(rule: Rule, points: Sequence[MetricPoint], certainty: Certainty) -> tuple[float, str] | None:
-    """Return the value that no continuation of *points* makes good, and why; None where one may."""
+def _lost(rule: Rule, points: Sequence[MetricPoint]) -> tuple[float, str] | None:
+    """Return the value that no continuation of *points* makes good, and why; None where one may. The rule is decidable."""
     if rule.shape == "finite":
         bad = next((point for point in points if not math.isfinite(point.value)), None)
         return None if bad is None else (bad.value, f"it is {bad.value:g} at step {bad.step}")
@@ -117,7 +117,7 @@ def _lost(rule: Rule, points: Sequence[MetricPoint], certainty: Certainty) -> tu
         may_do = COMPARE["<=" if rule.operator == "==" else rule.operator](least, rule.limit)
         return None if may_do else (float(least), f"its {rule.aggregate.name} only grows, and is {least} at least")
     values = sequence(points)
-    return _violated(rule, values) if certainty == "violated" and len(values) == len(points) else None
+    return _violated(rule, values) if len(values) == len(points) else None
 
 
 def _violated(rule: Rule, values: Sequence[float]) -> tuple[float, str] | None:

@@ -21,7 +21,7 @@ from aml_train.gate.history import MetricPoint, series_of
 from aml_train.jobs.live import request_cancel
 from aml_train.jobs.logs.names import LogName
 from aml_train.jobs.logs.report import JobLogs
-from aml_train.jobs.metrics import settle_metrics
+from aml_train.jobs.metrics import counted_histories, settle_metrics
 from aml_train.jobs.placement import Placement
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView, Workspace
@@ -36,9 +36,10 @@ from aml_train.pipeline.target import Target
 _MOST_AT_ONCE: Final = 8
 #: Seconds between two looks that count as silence at most: this machine may have been asleep.
 _GAP: Final = 120.0
+#: How much longer than it took the next reading is waited for: the job's end and its logs come first.
+_REST: Final = 9.0
 #: Metrics that are read for a sign of life.
 _MOST_METRICS: Final = 200
-_HOUR: Final = 3600.0
 _METRICS: Final = "The job's metrics"
 _T = TypeVar("_T")
 
@@ -68,6 +69,7 @@ class StopWatch:
         self._baseline: History | None = None
         self._stopping: list[RuleVerdict] = []
         self._requested = False
+        self._rests_until = 0.0
         self._looked: float | None = None
         self._quiet = 0.0
         self._sizes: dict[LogName, int] = {}
@@ -78,10 +80,12 @@ class StopWatch:
         if view.status is not JobStatus.RUNNING:
             self._looked = None
             return
-        for rule in self._silence(view, logs):
-            self._report(view, rule, exact=False)
-        histories = self._histories()
-        config = self._config
+        silent, began, config = self._is_silent(view, logs), self._ctx.clock.now(), self._config
+        if began < self._rests_until:
+            return
+        if silent:
+            self._look_for_life(view)
+        histories = self._histories(view)
         if config.gate is not None:
             for rule in unmeetable(config.of_gate, histories, config.gate):
                 self._report(view, rule, exact=config.gate == "impossible")
@@ -89,6 +93,8 @@ class StopWatch:
             self._report(view, rule, exact=False)
         if self._stopping and not self._requested:
             self._cancel(view)
+        ended = self._ctx.clock.now()
+        self._rests_until = ended + _REST * (ended - began)
 
     def judge(self, ended: JobView, failure: AmlTrainError | None) -> AmlTrainError | None:
         """Report what went on, and return what the run ends with: that a rule was found, if the job was cancelled for it.
@@ -99,14 +105,16 @@ class StopWatch:
         """
         for found, at in list(self._found.values()):
             if not found.cancels and at is not None and ended.ended is not None:
-                hours = max(0.0, (ended.ended - at).total_seconds()) * self._placement.nodes / _HOUR
+                hours = max(0.0, (ended.ended - at).total_seconds()) * self._placement.nodes / 3600
                 self._emit(replace(found, node_hours=hours), at)
         if failure is None and self._requested:
             self._ctx.warn("The job completed before it was cancelled: the gate decides.")
-        rules = self._stopping or self._recorded(ended)
-        if ended.status is not JobStatus.CANCELED or not rules:
-            return failure
-        return self._ended(ended, rules)
+        # The tag of an earlier run only says for which rule: that the job was cancelled, and the run fails, is its status.
+        tag = ended.tags.get(Tag.STOPPED, "") if self._config.mode == "cancel" else ""
+        known = [missed(*rule, tag) for rule in self._config.rules]
+        before = [replace(one, reason=tag.removeprefix(_label(one))) for one in known if tag.startswith(_label(one))]
+        rules = self._stopping or before
+        return self._ended(ended, rules) if ended.status is JobStatus.CANCELED and rules else failure
 
     def _report(self, view: JobView, rule: RuleVerdict, *, exact: bool) -> None:
         """Report a rule once; note that the job is to be cancelled for it."""
@@ -116,7 +124,7 @@ class StopWatch:
         if cancels and not self._job.ours:
             self._say("`watch.stop` cancels no job that another run has submitted.")
             cancels = False
-        elif cancels and exact and self._may_begin_anew():
+        elif cancels and exact and (view.restarted is not None or self._may_begin_anew()):
             self._say(
                 "`watch.stop.gate: impossible` only reports: a preemption would begin another attempt, with values of its own."
             )
@@ -139,14 +147,17 @@ class StopWatch:
             self._told.add(text)
             self._ctx.warn(text)
 
-    def _histories(self) -> History:
-        """Read some of the metrics whose rules are not found yet."""
+    def _histories(self, view: JobView) -> History:
+        """Return what counts by now of some of the metrics whose rules are not found yet."""
         left = [metric for metric, text, _ in self._config.rules if f"{metric} {text}: " not in self._found]
         silence = self._config.silence
         names = list(dict.fromkeys(metric for metric in left if silence is None or metric != silence.metric))
         first = self._turns * _MOST_AT_ONCE % max(1, len(names))
         self._turns += 1
-        return self._read((names[first:] + names[:first])[:_MOST_AT_ONCE])
+        read = self._read((names[first:] + names[:first])[:_MOST_AT_ONCE])
+        if view.restarted is None:
+            return read
+        return self._try(_METRICS, lambda: counted_histories(self._service, self._job.name, read)) or {}
 
     def _try(self, what: str, work: Callable[[], _T]) -> _T | None:
         """Return the result of *work*; None if something cannot be read, which is said once."""
@@ -165,9 +176,8 @@ class StopWatch:
     def _curves(self, histories: History) -> History:
         """Return the curves of the baseline, once the first of them is needed."""
         wanted = [rule for rule in self._config.metrics if rule.kind == "below-baseline"]
-        if self._baseline is None and any(
-            reached(rule, histories.get(rule.metric, ())) is not None for rule in wanted
-        ):
+        begun = any(reached(rule, histories.get(rule.metric, ())) is not None for rule in wanted)
+        if self._baseline is None and begun:
             metrics, config = [rule.metric for rule in wanted], self._ctx.plan.config.baseline
             find = functools.partial(find_baseline, self._service, metrics, config, candidate=self._job.name)
             looked_up = self._try("The baseline", lambda: find(prover=self._ctx.prover(self._target)))
@@ -179,11 +189,11 @@ class StopWatch:
                 self._say(f"`below-baseline` compares with nothing: {looked_up.why or 'the baseline has no curves'}.")
         return self._baseline or {}
 
-    def _silence(self, view: JobView, logs: JobLogs) -> Iterable[RuleVerdict]:
-        """Yield the silence of the job, if it is over its bound: no log has grown, and no metric is newer."""
+    def _is_silent(self, view: JobView, logs: JobLogs) -> bool:
+        """Return whether no log has grown for the time of the rule."""
         rule, now = self._config.silence, self._ctx.clock.now()
         if rule is None or view.observed is None:
-            return
+            return False
         passed = 0.0 if self._looked is None else min(now - self._looked, _GAP)
         began, self._looked = self._looked is None, now
         before, self._sizes = self._sizes, logs.sizes()
@@ -192,11 +202,14 @@ class StopWatch:
         grown = {name for name, size in self._sizes.items() if began or size != before.get(name)}
         self._ages = {name: 0.0 if name in grown else self._ages.get(name, 0.0) + passed for name in self._sizes}
         self._quiet = 0.0 if began or grown or not logs.readable else self._quiet + passed
-        if self._quiet < rule.number:
-            return
+        return self._quiet >= rule.number
+
+    def _look_for_life(self, view: JobView) -> None:
+        """Report the silence of a job whose logs are silent, unless a metric is newer."""
+        rule = self._config.silence
         metrics = self._try(_METRICS, lambda: sorted(self._service.last_metrics(view.name))[:_MOST_METRICS])
         points = self._read(metrics or ())
-        if metrics is None or len(points) < len(metrics):
+        if rule is None or view.observed is None or metrics is None or len(points) < len(metrics):
             return
         newest = max((point.timestamp for some in points.values() for point in some), default=0)
         age = view.observed.timestamp() - newest / 1000
@@ -206,9 +219,9 @@ class StopWatch:
         longest = max(self._ages, key=lambda name: self._ages[name], default=None)
         text = f"no line in any log and no metric for {duration(self._quiet)}"
         if longest is not None and len(self._ages) > 1:
-            who = rank_label(longest.rank) if longest.rank else longest.path
-            text += f"; {who} has been silent the longest, for {duration(self._ages[longest])} ({longest.path})"
-        yield rule.found(text, self._quiet, rule.number)
+            who = f"; {rank_label(longest.rank) or longest.path} has been silent the longest"
+            text += f"{who}, for {duration(self._ages[longest])} ({longest.path})"
+        self._report(view, rule.found(text, self._quiet, rule.number), exact=False)
 
     def _cancel(self, view: JobView) -> None:
         """Say on the job what it is cancelled for, and cancel it; without an answer, the next look tries again."""
@@ -219,17 +232,6 @@ class StopWatch:
             self._requested = True
         except ServiceError as error:
             self._say(f"The job {view.name} could not be cancelled, which is tried again: {error.message}")
-
-    def _recorded(self, ended: JobView) -> list[RuleVerdict]:
-        """Return the rule that an earlier run of this configuration cancelled the job for, as its tag says.
-
-        The tag only says why: that the job was cancelled, and the run fails, is known from its status.
-        """
-        text = ended.tags.get(Tag.STOPPED, "") if self._config.mode == "cancel" else ""
-        known = [missed(*rule, text) for rule in self._config.rules]
-        return [
-            replace(rule, reason=text.removeprefix(_label(rule))) for rule in known if text.startswith(_label(rule))
-        ]
 
     def _ended(self, ended: JobView, rules: Sequence[RuleVerdict]) -> GateFailedError:
         """Report the metrics of a job that was cancelled, record the verdict, and return it."""

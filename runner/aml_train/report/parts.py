@@ -264,6 +264,10 @@ def recorded_rules(
         ServiceError: the service does not answer.
     """
     for rule in read_recorded(tags.get(Tag.RULES, "")):
+        label, stopped = f"{rule.metric} {rule.rule}: ", tags.get(Tag.STOPPED, "")
+        if stopped.startswith(label):
+            yield replace(rule, reason=f"the job was stopped for it: {stopped.removeprefix(label)}")
+            continue
         fault = fault_of_rule(rule, {rule.metric: histories(rule.metric)})
         reason = f"recorded with the verdict{'' if fault is None else f'; {fault}'}"
         yield replace(rule, reason=reason)

@@ -182,6 +182,17 @@ def test_without_a_configuration_the_recorded_rules_are_checked_with_the_metrics
     assert "the value was 0.95, and the job's metrics give 0.5" in changed.rules[0].reason
 
 
+def test_the_report_of_a_stopped_job_says_for_which_rule() -> None:
+    made = world()
+    rules = '[["loss","no-improvement 5 steps",0.3,null,"missed"]]'
+    stopped = {"aml-train.gate-rules": rules, "aml-train.gate": "failed"}
+    made.job = replace(
+        made.job, tags={**stopped, "aml-train.stopped": "loss no-improvement 5 steps: it stays at 0.3"}
+    )
+    found = collected(made)
+    assert [one.reason for one in found.rules] == ["the job was stopped for it: it stays at 0.3"]
+
+
 def test_a_job_alone_has_the_verdict_of_its_tags_and_its_own_lineage() -> None:
     found = collected(world())
     assert (found.gate, found.rules, found.model) == ("passed", (), None)

@@ -118,22 +118,16 @@ def stop_config(
     if not isinstance(given, dict):
         return None
     at, keys = checked.within("watch", "stop"), ("watch", "stop")
-    if job.kind != "command":
-        why = f"the logs and metrics of a {job.kind} job are those of its runs, which end one by one"
-        checked.fault("`watch.stop` belongs to command jobs", *keys, why=why, remedy="delete the key")
-    if checked.has("replicates"):
-        why = "the gate judges all replicates together"
-        checked.fault("`watch.stop` does not go with `replicates`", *keys, why=why, remedy="delete one of them")
+    other = "`replicates`" if checked.has("replicates") else "" if job.kind == "command" else f"a {job.kind} job"
+    if other:
+        why = "it looks at the logs and metrics of a single job"
+        checked.fault(f"`watch.stop` does not go with {other}", *keys, why=why, remedy="delete the key")
     certainty: Certainty | None = given.get("gate")
     of_gate = tuple(one for one in gate if certainty is not None and one.source is None and decidable(one, certainty))
     if certainty is not None and not of_gate:
-        at.fault(
-            f"`watch.stop.gate: {certainty}` can decide no rule of the gate before the job's end",
-            "gate",
-            why="it decides `finite`, and upper bounds of `count` and `steps`"
-            + ("" if certainty == "impossible" else "; also bounds of `min`, `max` and other values over all steps"),
-            remedy="delete the line, or add such a rule",
-        )
+        why = "it decides `finite`, upper bounds of `count` and `steps`, and `violated` also others over all steps"
+        what = f"`watch.stop.gate: {certainty}` can decide no rule of the gate before the job's end"
+        at.fault(what, "gate", why=why, remedy="delete the line, or add such a rule")
     silence = None
     if (seconds := given.get("silence")) is not None:
         where, text = at.mark("silence").where, f"silence {seconds:g} s"
@@ -143,6 +137,8 @@ def stop_config(
         for metric, rules in given.get("metrics", {}).items()
         for rule in _of_metric(at.within("metrics"), metric, rules, gate, baseline)
     ]
+    if not given.keys() - {"mode"}:
+        checked.fault("`watch.stop` has no rule", *keys, remedy="write `gate`, `silence` or `metrics`")
     mode = given.get("mode", "observe")
     return StopConfig(mode=mode, gate=certainty, of_gate=of_gate, silence=silence, metrics=tuple(metrics))
 
