@@ -501,8 +501,8 @@ class PromotionDecided(Event):
     """A promotion or a rollback was decided, and nothing is changed yet.
 
     *previous* is the version that would leave the stage. *gate* is the verdict: ``passed``, ``none`` without rules, ``skipped``, or ``not
-    asked`` for a rollback. *changes* is every tag that would change. *workspace* is the other workspace that has the stage, empty for
-    the model's own; *source* the version of which the one there is, or will be, a copy.
+    asked`` for a rollback. *changes* is every tag that would change. *workspace* is the other workspace that has the stage; empty for
+    the model's own.
     """
 
     model: str
@@ -513,7 +513,6 @@ class PromotionDecided(Event):
     gate: str
     changes: tuple[TagChange, ...]
     workspace: str = ""
-    source: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

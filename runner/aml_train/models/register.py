@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
 from collections import Counter
@@ -219,28 +220,50 @@ def register_model(
         return found, True
     if (doubt := check_written(service, spec, run or job)) is not None:
         remark(doubt)
+    model = NewModel(
+        name=spec.name,
+        version="",
+        path=uri,
+        type=spec.type,
+        description=spec.description,
+        tags=whole,
+        properties={name: whole[name] for name in FIXED if name in whole},
+    )
+    return register_once(service, model, versions, lambda present: _registered(present, job, uri)), False
+
+
+def register_once(
+    service: Workspace,
+    model: NewModel,
+    versions: Sequence[ModelView],
+    find: Callable[[Sequence[ModelView]], ModelView | None],
+) -> ModelView:
+    """Register *model* under the number after those of *versions*, or a later one if others take it meanwhile.
+
+    Args:
+        find: returns the version that is *model*, where it is registered.
+
+    Raises:
+        InvalidError: the service refuses it.
+        ServiceError: the service refuses or does not answer.
+    """
     for _ in range(_ATTEMPTS):
-        model = NewModel(
-            name=spec.name,
-            version=next_version([version.version for version in versions]),
-            path=uri,
-            type=spec.type,
-            description=spec.description,
-            tags=whole,
-            properties={name: whole[name] for name in FIXED if name in whole},
-        )
+        new = dataclasses.replace(model, version=next_version([version.version for version in versions]))
         try:
-            return service.register(model), False
+            made = service.register(new)
         except (ServiceError, InvalidError):
-            versions = service.models(spec.name)
-            if (found := _registered(versions, job, uri)) is not None:
-                return found, False  # the answer was lost, or another run of this job was quicker
-            if all(version.version != model.version for version in versions):
+            versions = service.models(model.name)
+            if (found := find(versions)) is not None:
+                return found  # the answer was lost, or another run was quicker
+            if all(version.version != new.version for version in versions):
                 raise
-            # Another job took that version meanwhile.
+            continue  # another job took that version meanwhile
+        if find([made]) is not None:
+            return made
+        versions = service.models(model.name)
     raise ServiceError(
-        f"Registering the model {spec.name}: {_ATTEMPTS} versions in a row were taken by other jobs.",
-        hint="Run `aml-train attach` to register it.",
+        f"Registering the model {model.name}: {_ATTEMPTS} versions in a row were taken by other jobs.",
+        hint="Run the same command again, or `aml-train attach` for the model of a job.",
         transient=True,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
@@ -147,6 +148,7 @@ OPERATIONS: Mapping[str, Callable[[], object]] = {
     "image_config": lambda: registry().image_config("r", WITH_CONFIG, "linux/amd64").text("digest"),
     "stream_blob": lambda: b"".join(registry().stream_blob("r", DIGEST)),
     "upload_blob": lambda: registry().upload_blob("r", b"content"),
+    "upload": lambda: registry().upload("r", DIGEST, io.BytesIO(b"content")),
     "mount_blob": lambda: registry().mount_blob("r", DIGEST, "other"),
     "tags": lambda: registry().tags("r"),
     "referrers": lambda: [entry.text("digest") for entry in registry().referrers("r", DIGEST) or ()],

@@ -206,7 +206,6 @@ def proposal(change: Change, versions: Sequence[ModelView], workspace: str) -> P
         gate=change.gate,
         changes=tuple(changes),
         workspace=workspace,
-        source=change.source,
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from aml_train.core.errors import GateFailedError, ImageError, InvalidError, ServiceError
+from aml_train.core.errors import GateFailedError, ImageError
 from aml_train.core.references import ImageRef
 from aml_train.core.tags import Tag
 from aml_train.image.records import record_tag
@@ -22,11 +22,10 @@ from aml_train.models.passport.issue import PASSPORT_FILE
 from aml_train.models.passport.manifest import SIGNATURE_FILE, hash_files
 from aml_train.models.passport.observe import Evidence
 from aml_train.models.promotion.change import title
-from aml_train.models.register import FIXED, next_version
+from aml_train.models.register import FIXED, next_version, register_once
 
 #: Where the files of copies are in the other workspace's default datastore, each model's below the digest of its files.
 FOLDER: Final = "aml-train/copies"
-_ATTEMPTS: Final = 20
 #: What changes after a registration, and is about the workspace that the version is in.
 _OF_STAGES: Final = (Tag.STAGE, "aml-train.promot", "aml-train.archived", "aml-train.replaced")
 
@@ -136,34 +135,21 @@ class Crossing:
                 raise ImageError(f"{host} has {there} as {image.repository}@{image.digest}: the image is another one")
 
     def _register(self, model: ModelView, path: str, facts: Mapping[str, str]) -> ModelView:
-        """Register the copy once; its number is chosen before the request, as :func:`register_model` does it."""
+        """Register the copy, unless it is registered."""
         service = self.target.service
-        for _ in range(_ATTEMPTS):
-            versions = service.models(model.name)
-            if (found := _matching(versions, facts)) is not None:
-                return found
-            new = NewModel(
-                name=model.name,
-                version=next_version([one.version for one in versions]),
-                path=path,
-                type=model.type,
-                description=model.description,
-                tags=self._tags(model),
-                properties=facts,
-            )
-            try:
-                made = service.register(new)
-            except (ServiceError, InvalidError):
-                versions = service.models(model.name)
-                if _matching(versions, facts) is None and all(one.version != new.version for one in versions):
-                    raise
-                continue  # the answer was lost, or another promotion has taken the number
-            if _matching([made], facts) is not None:
-                return made
-        raise ServiceError(
-            f"Registering {title(model)} in the workspace {self.workspace}: {_ATTEMPTS} versions in a row were taken.",
-            transient=True,
+        versions = service.models(model.name)
+        if (found := _matching(versions, facts)) is not None:
+            return found
+        new = NewModel(
+            name=model.name,
+            version="",
+            path=path,
+            type=model.type,
+            description=model.description,
+            tags=self._tags(model),
+            properties=facts,
         )
+        return register_once(service, new, versions, lambda present: _matching(present, facts))
 
     def _copy_passport(self, model: ModelView, copy: ModelView) -> None:
         named = model.tags.get(Tag.PASSPORT)

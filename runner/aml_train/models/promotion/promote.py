@@ -13,7 +13,6 @@ import contextlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from aml_train.config.sections.gate import BaselineConfig
 from aml_train.core import events
@@ -48,7 +47,7 @@ from aml_train.models.promotion.choose import (
     wanted_stage,
 )
 from aml_train.models.promotion.crossing import Crossing
-from aml_train.models.promotion.record import Action, Change, Record, encode
+from aml_train.models.promotion.record import Change, Record, encode
 
 Evaluate = Callable[..., GateResult]
 """The pipeline's evaluation of a job: :func:`aml_train.pipeline.evaluate.evaluate`."""
@@ -101,13 +100,21 @@ class Promoter:
             raise no_model(self.catalogue, request.model)
         chosen, foreign = choose(request, own, self.listener, self.prove)
         copy = chosen if crossing is None else crossing.find(chosen, state.versions)
+        entering = copy or (crossing.planned(chosen, state.versions) if crossing is not None else chosen)
+        result = Promotion(
+            action="promote",
+            status="dry-run",
+            model=entering,
+            stage=stage,
+            workspace=where.workspace,
+            source=chosen.version if crossing is not None else None,
+        )
         if copy is not None and state.names == (copy.version,):
             self.listener(events.Notice(text=f"{title(chosen)} is in {place_of(stage, where.workspace)} already."))
             if crossing is not None:
                 crossing.check(copy)
                 self._note_earlier(request, state, chosen, copy)
-            return self._result("promote", "unchanged", copy, stage, chosen)
-        entering = copy or (crossing.planned(chosen, state.versions) if crossing is not None else chosen)
+            return replace(result, status="unchanged")
         check_expected(request, state)
         check_source(request, chosen)
         previous = [one for one in state.present if one.version != entering.version]
@@ -125,7 +132,7 @@ class Promoter:
         source = None if crossing is None else crossing.id_of(chosen)
         change = new_change(request, "promote", entering, previous, lineage, decision, foreign, source)
         result = replace(
-            self._result("promote", "dry-run", entering, stage, chosen),
+            result,
             previous=change.previous[0] if change.previous else None,
             decision=decision,
             lineage=lineage,
@@ -154,8 +161,14 @@ class Promoter:
             text = f"The lineage of {title(chosen)} is broken: {'; '.join(lineage.broken)}"
             self.listener(events.Notice(text=text, level="warning"))
         change = new_change(request, "rollback", chosen, state.present, lineage, None)
-        result = replace(
-            self._result("rollback", "dry-run", chosen, stage, None), previous=change.previous[0], lineage=lineage
+        result = Promotion(
+            action="rollback",
+            status="dry-run",
+            model=chosen,
+            stage=stage,
+            previous=change.previous[0],
+            lineage=lineage,
+            workspace=self.workspace,
         )
         return self._carry_out(request, change, state, chosen, result, confirm)
 
@@ -169,19 +182,6 @@ class Promoter:
 
     def _state(self, model: str, stage: str) -> StageState:
         return StageState(record=self.record(model), versions=self.service.models(model), stage=stage)
-
-    def _result(
-        self,
-        action: Action,
-        status: Literal["changed", "unchanged", "dry-run"],
-        model: ModelView,
-        stage: str,
-        chosen: ModelView | None,
-    ) -> Promotion:
-        """Return a result for *model*, which in another workspace is the copy of *chosen*."""
-        there = (self.there or self).workspace
-        source = chosen.version if chosen is not None and self.crossing is not None else None
-        return Promotion(action=action, status=status, model=model, stage=stage, workspace=there, source=source)
 
     def _originals(
         self, request: PromotionRequest, previous: Sequence[ModelView], own: StageState
