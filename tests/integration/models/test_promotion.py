@@ -83,10 +83,12 @@ def test_of_twenty_promoters_one_wins_and_what_a_killed_one_began_is_finished(pl
         assert message.endswith("and not version 1, as was decided against.")
     after = place.versions()
     assert (in_stage(after, "production"), in_stage(after, "archived")) == ([winner], ["1"])
-    # The same artefact: nothing but tags differs from what was registered.
-    assert {name: {**one, "tags": None} for name, one in after.items()} == {
-        name: {**one, "tags": None} for name, one in before.items()
+    # The same artefact: nothing but tags differs from what was registered. A change writes back the stage that every version shows.
+    unstaged = {"tags": None, "stage": "Development"}
+    assert {name: {**one, **unstaged} for name, one in after.items()} == {
+        name: {"stage": "Development", **one, "tags": None} for name, one in before.items()
     }
+    assert {one.get("stage") for one in after.values()} <= {None, "Development"}
     assert after["1"]["tags"]["aml-train.replaced-by"] == winner
 
     worse = place.aml_train("promote", "digits:23", "--to", "production", "--yes", *FOREIGN, code=6)
