@@ -90,7 +90,7 @@ class GitProver:
             return Proof(fault=fault)
         config = self._configs[verdict.commit]
         if config.replicates is not None:
-            fault = _fault_of_replicates(service, job, config.gate, config.replicates, verdict)
+            fault = fault_of_replicates(service, job, config.gate, config.replicates, verdict)
         else:
             fault = fault_of_gate(service, job.name, config.gate, verdict)
         return Proof(fault=fault, altered=bool(fault))
@@ -211,7 +211,7 @@ def fault_of_gate(service: Workspace, job: str, rules: Sequence[GateRule], verdi
     return _fault_of_limits(service, verdict.against, compared)
 
 
-def _fault_of_replicates(
+def fault_of_replicates(
     service: Workspace, job: JobView, rules: Sequence[GateRule], config: ReplicatesConfig, verdict: BranchVerdict
 ) -> str:
     """Return why the verdict does not follow from the metrics of the job's replicates; empty if it does.

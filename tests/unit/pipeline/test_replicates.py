@@ -15,7 +15,9 @@ from aml_train.core.events import Event, LogLines, Notice, ReplicateChanged
 from aml_train.gate.history import MetricPoint
 from aml_train.jobs.states import JobStatus
 from aml_train.jobs.workspace import JobView
+from aml_train.pipeline.branch_verdicts import BranchVerdict
 from aml_train.pipeline.plan import Plan
+from aml_train.pipeline.proof import fault_of_replicates
 from tests.support.fake_workspace import FakeClock, FakeService
 from tests.unit.jobs.test_endings import PREEMPTED
 from tests.unit.pipeline.test_run import DIGEST, make_plan, run
@@ -295,3 +297,26 @@ def test_a_baseline_whose_replicates_were_altered_is_none() -> None:
         "was altered after its registration: acc >= 0.9: the value was 0.94, and the replicates give 0.91"
         in outcome.message
     )
+
+
+def test_a_branchs_verdict_over_replicates_is_decided_again() -> None:
+    found = service(*GOOD)
+    given = plan("replicates mean >= 0.95", "replicates worst >= 0.9", stop="early")
+    outcome, _ = run(given, found)
+    assert outcome.gate is not None
+    rules, config = outcome.gate.decision.rules, given.config
+    members = {"at": "2026-01-31T00:00:00Z", "commit": "f" * 40, "repository": "", "configuration": "aml-train.yml"}
+    verdict = BranchVerdict(gate="passed", rules=rules, **members)
+    view = found.find(found.submitted[0].name)
+    assert view is not None
+    assert config.replicates is not None
+    assert fault_of_replicates(found, view, config.gate, config.replicates, verdict) == ""
+    worse = Seeds(**{**vars(found), "values": {**found.values, 4: 0.5}})
+    fault = fault_of_replicates(worse, view, config.gate, config.replicates, verdict)
+    assert "replicates mean >= 0.95 over 5 replicates is missed" in fault
+    forged = replace(verdict, rules=rules[:1])
+    assert "its gate is not met" in fault_of_replicates(
+        worse, view, config.gate[1:], config.replicates, replace(forged, rules=())
+    )
+    alone = replace(view, properties={})
+    assert "1 replicates" in fault_of_replicates(found, alone, config.gate, config.replicates, verdict)
