@@ -51,25 +51,8 @@ class Sampling:
     early: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """A one-sided test of replicates against a limit, or against the values that give it.
-
-    Attributes:
-        mean: the candidate's mean.
-        limit: the mean of the limits.
-        chance: how likely a mean as good as this is, or a better one, if the candidate is no better than the limit.
-        constant: the candidate's values are all the same: their spread is not known.
-    """
-
-    mean: float
-    limit: float
-    chance: float
-    constant: bool
-
-
-def compare(values: Sequence[float], limits: Sequence[float], *, exact: bool) -> Comparison:
-    """Compare the mean of at least two *values* with that of *limits*; greater is better.
+def compare(values: Sequence[float], limits: Sequence[float], *, exact: bool) -> float:
+    """Return how likely at least two *values* so much greater than *limits* are, if their true mean is no greater.
 
     With several limits this is Welch's statistic. Its degrees of freedom are the lesser number of values less one: with these the error never
     exceeds the level, whatever the two spreads are (Mickey and Brown, Annals of Mathematical Statistics 37, 1966), while Welch's own estimate
@@ -77,16 +60,14 @@ def compare(values: Sequence[float], limits: Sequence[float], *, exact: bool) ->
     Values that do not differ at all are compared as numbers.
     """
     count, others = len(values), len(limits)
-    mean, limit = mean_of(values), mean_of(limits)
-    own = _variance(values)
+    distance, own = mean_of(values) - mean_of(limits), _variance(values)
     if others > 1:
         variance, freedom = own / count + _variance(limits) / others, min(count, others) - 1
     else:
         variance, freedom = own / count + (0.0 if exact else own), count - 1
-    chance = 0.0 if mean >= limit else 1.0
     if variance > 0.0:
-        chance = above((mean - limit) / math.sqrt(variance), freedom)
-    return Comparison(mean=mean, limit=limit, chance=chance, constant=own == 0.0)
+        return above(distance / math.sqrt(variance), freedom)
+    return 0.0 if distance >= 0.0 else 1.0
 
 
 def mean_of(values: Sequence[float]) -> float:
@@ -348,19 +329,20 @@ class _Judged:
         for count, level in levels(sampling.alpha, sampling.planned, early=sampling.early):
             if count > len(values):
                 return last, False
-            found = compare([sign * one for one in values[:count]], [sign * one for one in limits], exact=exact)
-            early = count < sampling.planned
-            met = found.chance <= level and not (early and found.constant)
-            worse = early and 1.0 - found.chance <= level and not found.constant
-            relation = "<=" if found.chance <= level else ">"
+            seen, early = values[:count], count < sampling.planned
+            chance = compare([sign * one for one in seen], [sign * one for one in limits], exact=exact)
+            # Of values that are all the same the spread is not known: they decide at the end only.
+            decides = not early or len(set(seen)) > 1
+            met, worse = decides and chance <= level, early and decides and 1.0 - chance <= level
+            relation = "<=" if chance <= level else ">"
             said = "shown" if met else "shown to be missed" if worse else "not shown"
             after = f", after {count} of {sampling.planned} replicates" if early else ""
             alone = "; its one value is taken to spread as these do" if len(known) == 1 and not exact else ""
             reason = (
-                f"mean of {rule.aggregate.of(self.metric)} over {count} replicates = {sign * found.mean:.6g}, wanted {rule.operator}"
-                f" {sign * found.limit:.6g}{source}: {said}{after}, p = {found.chance:.3g} {relation} {level:.3g}{alone}"
+                f"mean of {rule.aggregate.of(self.metric)} over {count} replicates = {mean_of(seen):.6g}, wanted {rule.operator}"
+                f" {mean_of(limits):.6g}{source}: {said}{after}, p = {chance:.3g} {relation} {level:.3g}{alone}"
             )
-            last = self._verdict(sign * found.mean, sign * found.limit, met=met, reason=reason)
+            last = self._verdict(mean_of(seen), mean_of(limits), met=met, reason=reason)
             if met or worse:
                 return last, True
         return last, True

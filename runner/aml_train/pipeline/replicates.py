@@ -143,23 +143,15 @@ class Replicates:
         ctx, label = self._ctx, self._config.label(place)
 
         def emit(event: Event) -> None:
-            match event:
-                case JobStatusChanged():
-                    ctx.replicate(label, event.job, event.status)
-                case JobNamed():
-                    ctx.emit(event)
-                case Notice() if event.level == "warning":
-                    ctx.warn(f"{label}: {event.text}")
-                case _:
-                    pass
-
-        def first(event: Event) -> None:
-            ctx.emit(event)
+            if place == 0 or isinstance(event, JobNamed):
+                ctx.emit(event)
+            elif isinstance(event, Notice) and event.level == "warning":
+                ctx.warn(f"{label}: {event.text}")
             if isinstance(event, JobStatusChanged):
                 ctx.replicate(label, event.job, event.status)
 
         if place == 0:
-            return replace(ctx, emit=first)
+            return replace(ctx, emit=emit)
         progress = Progress()
         progress.add(images=ctx.progress.result.images)
         ctx.progress.others.append(progress)
