@@ -57,7 +57,7 @@ _FOLLOW_PAUSE: Final = 0.5
 
 @click.group()
 def jobs() -> None:
-    """List, show, follow, cancel, resubmit and download jobs; check that they resume.
+    """List, show, follow, cancel, resubmit and download jobs; check resuming, measure noise.
 
     \b
     aml-train jobs list --status running

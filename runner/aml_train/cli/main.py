@@ -26,7 +26,7 @@ _TASKS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "submit": ("submit", "Run any command as a job, with the current folder as its code."),
     },
     "Look": {
-        "jobs": ("jobs", "List, show, follow, cancel, resubmit and download jobs."),
+        "jobs": ("jobs", "List, show, follow, cancel, resubmit and download jobs; check resuming, measure noise."),
         "compare": ("compare", "Compare two jobs, models or files of metrics."),
         "report": ("report", "Write the report of a job as one HTML file, as Markdown or JSON."),
         "data": ("data", "List, upload, download, copy and delete data of a workspace."),
