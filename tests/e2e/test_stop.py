@@ -7,9 +7,12 @@ import secrets
 import shutil
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.conftest import ROOT, Local, edit, line_of
 
 
+@pytest.mark.full
 def test_a_training_that_cannot_pass_any_more_is_cancelled_and_fails_its_gate(local: Local, tmp_path: Path) -> None:
     project = tmp_path / "stop"
     shutil.copytree(

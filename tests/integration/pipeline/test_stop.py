@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.integration.conftest import BASE
 from tests.integration.pipeline.conftest import AmlTrain, Running
 
@@ -20,6 +22,7 @@ sleep 9000
 """
 
 
+@pytest.mark.full
 def test_a_hanging_rank_is_found_by_its_silence(aml_train: AmlTrain, tmp_path: Path) -> None:
     emulator, folder = aml_train.emulator, tmp_path / "hanging"
     folder.mkdir()
