@@ -52,7 +52,7 @@ def test_every_command_means_the_same_by_json() -> None:
     of_events = {name for name, command in COMMANDS.items() if "--events" in options(command)}
     assert of_events <= found.keys()
     rule = (Path(__file__).parents[3] / "docs" / "output.md").read_text()
-    named = set(re.findall(r"`([a-z ]+)`", rule))
+    named = set(re.findall(r"`([a-z -]+)`", rule))
     assert found.keys() <= named, "docs/output.md names every command with --json"
 
 
