@@ -32,15 +32,16 @@ act-demo: ## the example's workflow under act: uses: org/aml-train@v1, mapped to
 	@$(BOOTSTRAP) --for demo
 	@$(BIN)/python -m scripts.act_demo
 
+# The longest tests with containers are in tests/e2e: they begin first, so that the workers end together.
 test: ## lint and unit tests side by side, then the core of the tests with containers
 	@$(BOOTSTRAP) --for tests
 	@$(MAKE) --no-print-directory -j2 _lint _unit TIER='$(CORE)'
-	$(WITH_SERVICES) $(PYTEST) $(CORE) tests/integration tests/e2e $(PYTEST_ARGS)
+	$(WITH_SERVICES) $(PYTEST) $(CORE) tests/e2e tests/integration $(PYTEST_ARGS)
 
 test-all: ## the same with every test there is: before a release, and each night
 	@$(BOOTSTRAP) --for tests
 	@$(MAKE) --no-print-directory -j2 _lint _unit AML_TRAIN_ANSWERS=10000 AML_TRAIN_GRAPHS=3000
-	$(WITH_SERVICES) $(PYTEST) tests/integration tests/e2e $(PYTEST_ARGS)
+	$(WITH_SERVICES) $(PYTEST) tests/e2e tests/integration $(PYTEST_ARGS)
 
 unit: ## only the unit tests: no Docker, no sockets
 	@$(BOOTSTRAP) --for venv

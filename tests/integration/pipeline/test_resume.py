@@ -93,6 +93,7 @@ def project(folder: Path, emulator: Emulator, code: str, job: dict[str, Any], **
     return folder
 
 
+@pytest.mark.full
 def test_a_true_contract_holds_and_a_false_one_is_refused_with_both_curves(
     emulator: Emulator, tmp_path: Path
 ) -> None:
