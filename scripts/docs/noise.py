@@ -14,8 +14,8 @@ from aml_train.config.sections.gate import GateRule
 from aml_train.gate.baseline import RunBaseline
 from aml_train.gate.decide import Baseline, Evidence
 from aml_train.gate.history import MetricPoint
-from aml_train.gate.replicates import Sampling, decide_replicates
-from aml_train.gate.rules import parse_rule
+from aml_train.gate.replicates import decide_replicates
+from aml_train.gate.rules import Sampling, parse_rule
 from scripts.docs.markdown import table
 
 PAGE: Final = Path("docs/noise.md")

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from aml_train.gate.decide import Evidence, decide_rule
-from aml_train.gate.futility import StopRule, hopeless
+from aml_train.gate.futility import hopeless
 from aml_train.gate.history import MetricPoint
-from aml_train.gate.rules import parse_rule
+from aml_train.gate.rules import StopRule, parse_rule
 from scripts.docs.markdown import table
 
 PAGE: Final = Path("docs/stop.md")

@@ -13,49 +13,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
 
 from aml_train.core.events import RuleVerdict
 from aml_train.gate.decide import Evidence, GatedRule, decide_rule
 from aml_train.gate.history import MetricPoint, sequence
-from aml_train.gate.rules import COMPARE, Operator, Reference, Rule
-
-Certainty = Literal["impossible", "violated"]
-"""What has to hold of a rule of the gate; see the module."""
-
-_COUNTS: Final = ("count", "steps")
-#: Aggregates that every value takes part in, whatever comes after it.
-_OF_ALL: Final = ("min", "max", "best", "mean", "median", "p")
-
-
-@dataclass(frozen=True, kw_only=True)
-class StopRule:
-    """One rule of ``watch.stop`` besides those of the gate.
-
-    Attributes:
-        metric: the metric's name; ``job`` for the silence of the job.
-        kind: what is looked for.
-        text: the rule as it is written.
-        where: ``file:line``.
-        number: steps without a better value, the step of the comparison, or seconds of silence.
-        margin: by how many per cent of the baseline's value a curve may be worse.
-        greater: whether greater values are better.
-        goals: the gate's bounds of the metric: while it meets them all, its curve is not given up.
-    """
-
-    metric: str
-    kind: Literal["nan", "no-improvement", "below-baseline", "silence"]
-    text: str
-    where: str
-    number: float = 0.0
-    margin: float = 0.0
-    greater: bool = False
-    goals: tuple[Rule, ...] = ()
-
-    def found(self, reason: str, value: float | None = None, limit: float | None = None) -> RuleVerdict:
-        """Return that it was found, as a rule that is missed."""
-        return missed(self.metric, self.text, self.where, reason, value, limit)
+from aml_train.gate.rules import COMPARE, COUNTS, Certainty, Operator, Reference, Rule, StopRule, decidable
 
 
 def missed(
@@ -67,22 +29,9 @@ def missed(
     )
 
 
-def decidable(one: GatedRule, certainty: Certainty) -> bool:
-    """Return whether a rule of the gate can be decided before the job's end, and ends the run then.
-
-    A limit that is another metric's value or the baseline's may still change.
-    """
-    rule = one.rule
-    if one.policies.severity != "fail" or rule.over is not None:
-        return False
-    if rule.shape is not None:
-        return rule.shape == "finite" or certainty == "violated"
-    if rule.limit is None:
-        return False
-    if rule.aggregate.name in _COUNTS:
-        return rule.operator in ("<", "<=", "==")
-    of_the_last = rule.aggregate.name == "mean" and rule.aggregate.argument is not None
-    return certainty == "violated" and rule.aggregate.name in _OF_ALL and not of_the_last
+def missed_by(rule: StopRule, reason: str, value: float | None = None, limit: float | None = None) -> RuleVerdict:
+    """Return that a rule was found, as one that is missed."""
+    return missed(rule.metric, rule.text, rule.where, reason, value, limit)
 
 
 def unmeetable(
@@ -97,7 +46,7 @@ def unmeetable(
     """
     found = []
     for one in rules:
-        points = histories.get(one.metric, ()) if decidable(one, certainty) else ()
+        points = histories.get(one.metric, ()) if decidable(one.rule, one.policies, certainty) else ()
         if points and (lost := _lost(one.rule, points)) is not None:
             reason = f"{one.metric} cannot meet {one.rule.text} any more: {lost[1]}"
             found.append(missed(one.metric, one.rule.text, one.where, reason, lost[0], one.rule.limit))
@@ -109,7 +58,7 @@ def _lost(rule: Rule, points: Sequence[MetricPoint]) -> tuple[float, str] | None
     if rule.shape == "finite":
         bad = next((point for point in points if not math.isfinite(point.value)), None)
         return None if bad is None else (bad.value, f"it is {bad.value:g} at step {bad.step}")
-    if rule.aggregate.name in _COUNTS and rule.limit is not None:
+    if rule.aggregate.name in COUNTS and rule.limit is not None:
         least, steps = len(points), len({point.step for point in points})
         if rule.aggregate.name == "steps":
             # Values under a single step count as steps of their own until another step comes: then they are one.
@@ -174,7 +123,7 @@ def _meets_goals(rule: StopRule, histories: Mapping[str, Sequence[MetricPoint]])
 
 def _not_finite(rule: StopRule, points: Sequence[MetricPoint], _: object) -> RuleVerdict | None:
     bad = next((point for point in points if not math.isfinite(point.value)), None)
-    return None if bad is None else rule.found(f"{rule.metric} is {bad.value:g} at step {bad.step}", bad.value)
+    return None if bad is None else missed_by(rule, f"{rule.metric} is {bad.value:g} at step {bad.step}", bad.value)
 
 
 def _not_better(rule: StopRule, points: Sequence[MetricPoint], _: object) -> RuleVerdict | None:
@@ -186,7 +135,7 @@ def _not_better(rule: StopRule, points: Sequence[MetricPoint], _: object) -> Rul
     if since < rule.number:
         return None
     best = best if rule.greater else -best
-    return rule.found(f"{rule.metric} has not improved for {since} steps; its best value is {best:.6g}", best)
+    return missed_by(rule, f"{rule.metric} has not improved for {since} steps; its best value is {best:.6g}", best)
 
 
 def reached(rule: StopRule, points: Sequence[MetricPoint]) -> int | None:
@@ -209,4 +158,4 @@ def _behind(rule: StopRule, points: Sequence[MetricPoint], before: Sequence[Metr
         f"{rule.metric} is {value:.6g} at step {step}, where the baseline has {theirs:.6g}:"
         f" worse by more than {rule.margin:g} %"
     )
-    return rule.found(reason, value, limit)
+    return missed_by(rule, reason, value, limit)

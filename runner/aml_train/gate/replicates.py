@@ -28,27 +28,12 @@ from aml_train.gate.decide import (
 )
 from aml_train.gate.history import MetricPoint, aggregate, last_attempts
 from aml_train.gate.recompute import over_replicates as recorded_over
-from aml_train.gate.rules import Aggregate, Over, Policies, Reference, Rule, parse_rule
+from aml_train.gate.rules import Aggregate, Over, Policies, Reference, Rule, Sampling, parse_rule
 from aml_train.gate.student import above, levels, quantile
 
 _WORSE: Final = ("met", "skipped", "warned", "missed")
 _INTERVAL: Final = 0.025
 """What lies outside of a two-sided interval of 95 %, at each end."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sampling:
-    """How replicates are judged.
-
-    Attributes:
-        planned: how many there are at most.
-        alpha: the greatest probability of a false green of a test.
-        early: whether the first of them may decide, before the others have ended.
-    """
-
-    planned: int
-    alpha: float
-    early: bool
 
 
 def compare(values: Sequence[float], limits: Sequence[float], *, exact: bool) -> float:

@@ -259,3 +259,67 @@ def _number(given: str, text: str) -> float:
     if re.fullmatch(r"-?\d+", digits) and Decimal(digits) != Decimal(number):
         raise ValueError(f"{text!r} compares with {given!r}, which as a float is {int(number)}")
     return number
+
+
+Certainty = Literal["impossible", "violated"]
+"""What has to hold before a rule is given up while the job runs; see :mod:`aml_train.gate.futility`."""
+COUNTS: Final = ("count", "steps")
+#: Aggregates that every value takes part in, whatever comes after it.
+_OF_ALL: Final = ("min", "max", "best", "mean", "median", "p")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StopRule:
+    """One rule of ``watch.stop`` besides those of the gate.
+
+    Attributes:
+        metric: the metric's name; ``job`` for the silence of the job.
+        kind: what is looked for.
+        text: the rule as it is written.
+        where: ``file:line``.
+        number: steps without a better value, the step of the comparison, or seconds of silence.
+        margin: by how many per cent of the baseline's value a curve may be worse.
+        greater: whether greater values are better.
+        goals: the gate's bounds of the metric: while it meets them all, its curve is not given up.
+    """
+
+    metric: str
+    kind: Literal["nan", "no-improvement", "below-baseline", "silence"]
+    text: str
+    where: str
+    number: float = 0.0
+    margin: float = 0.0
+    greater: bool = False
+    goals: tuple[Rule, ...] = ()
+
+
+def decidable(rule: Rule, policies: Policies, certainty: Certainty) -> bool:
+    """Return whether a rule of the gate can be decided before the job's end, and ends the run then.
+
+    A limit that is another metric's value or the baseline's may still change.
+    """
+    if policies.severity != "fail" or rule.over is not None:
+        return False
+    if rule.shape is not None:
+        return rule.shape == "finite" or certainty == "violated"
+    if rule.limit is None:
+        return False
+    if rule.aggregate.name in COUNTS:
+        return rule.operator in ("<", "<=", "==")
+    of_the_last = rule.aggregate.name == "mean" and rule.aggregate.argument is not None
+    return certainty == "violated" and rule.aggregate.name in _OF_ALL and not of_the_last
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How replicates are judged.
+
+    Attributes:
+        planned: how many there are at most.
+        alpha: the greatest probability of a false green of a test.
+        early: whether the first of them may decide, before the others have ended.
+    """
+
+    planned: int
+    alpha: float
+    early: bool

@@ -16,7 +16,7 @@ from aml_train.core.text import duration
 from aml_train.core.threads import map_parallel
 from aml_train.gate.baseline import RunBaseline
 from aml_train.gate.decide import Decision, GateResult
-from aml_train.gate.futility import hopeless, missed, reached, unmeetable
+from aml_train.gate.futility import hopeless, missed, missed_by, reached, unmeetable
 from aml_train.gate.history import MetricPoint, series_of
 from aml_train.jobs.live import request_cancel
 from aml_train.jobs.logs.names import LogName
@@ -221,7 +221,7 @@ class StopWatch:
         if longest is not None and len(self._ages) > 1:
             who = f"; {rank_label(longest.rank) or longest.path} has been silent the longest"
             text += f"{who}, for {duration(self._ages[longest])} ({longest.path})"
-        self._report(view, rule.found(text, self._quiet, rule.number), exact=False)
+        self._report(view, missed_by(rule, text, self._quiet, rule.number), exact=False)
 
     def _cancel(self, view: JobView) -> None:
         """Say on the job what it is cancelled for, and cancel it; without an answer, the next look tries again."""

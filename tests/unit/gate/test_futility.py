@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from aml_train.gate.decide import Evidence, decide_gate
-from aml_train.gate.futility import Certainty, StopRule, hopeless, unmeetable
+from aml_train.gate.futility import hopeless, unmeetable
 from aml_train.gate.history import MetricPoint, sequence
-from aml_train.gate.rules import Policies, Rule, parse_rule
+from aml_train.gate.rules import Certainty, Policies, Rule, StopRule, parse_rule
 
 NAN, INF = math.nan, math.inf
 

@@ -15,8 +15,8 @@ from aml_train.core.events import RuleVerdict
 from aml_train.gate.baseline import RunBaseline, ValuesBaseline
 from aml_train.gate.decide import Baseline, Decision, Evidence, decide_rule
 from aml_train.gate.history import MetricPoint
-from aml_train.gate.replicates import Sampling, compare, decide_replicates, spread_of
-from aml_train.gate.rules import Policies, Rule, parse_rule
+from aml_train.gate.replicates import compare, decide_replicates, spread_of
+from aml_train.gate.rules import Policies, Rule, Sampling, parse_rule
 from aml_train.gate.student import above, levels, quantile
 from scripts.docs import noise
 

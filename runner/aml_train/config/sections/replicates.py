@@ -10,7 +10,7 @@ from aml_train.config.sections.gate import GateRule
 from aml_train.config.yaml.shapes import Choice, Number, Text
 from aml_train.config.yaml.shapes import Literal as LiteralValue
 from aml_train.config.yaml.structures import Items
-from aml_train.gate.replicates import Sampling
+from aml_train.gate.rules import Sampling
 
 MOST: Final = 50
 """Replicates of a job: the property that names them has room for these."""

@@ -12,7 +12,7 @@ from aml_train.config.section import CheckedTree
 from aml_train.config.sections.gate import BaselineConfig, GateRule
 from aml_train.config.yaml.shapes import Choice, Duration, Flag, Text
 from aml_train.config.yaml.structures import Either, Key, Record, Table
-from aml_train.gate.futility import Certainty, StopRule, decidable
+from aml_train.gate.rules import Certainty, StopRule, decidable
 
 
 def _such_as(noun: str, example: str, pattern: str, convert: Callable[[str], float]) -> Text:
@@ -123,7 +123,11 @@ def stop_config(
         why = "it looks at the logs and metrics of a single job"
         checked.fault(f"`watch.stop` does not go with {other}", *keys, why=why, remedy="delete the key")
     certainty: Certainty | None = given.get("gate")
-    of_gate = tuple(one for one in gate if certainty is not None and one.source is None and decidable(one, certainty))
+    of_gate = tuple(
+        one
+        for one in gate
+        if certainty is not None and one.source is None and decidable(one.rule, one.policies, certainty)
+    )
     if certainty is not None and not of_gate:
         why = "it decides `finite`, upper bounds of `count` and `steps`, and `violated` also others over all steps"
         what = f"`watch.stop.gate: {certainty}` can decide no rule of the gate before the job's end"
