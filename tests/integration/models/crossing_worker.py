@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -50,12 +51,15 @@ def opened() -> tuple[Promoter, Any]:
 
 @contextlib.contextmanager
 def interrupted(after: int, sent: list[str]) -> Iterator[None]:
-    """Interrupt this process once, when its write of that number, from 1, has been answered; 0 for never."""
+    """Interrupt this process once, when its main thread's write of that number, from 1, has been answered; 0 for never.
+
+    Python delivers an interruption to the main thread only: none begins in a thread that copies a file.
+    """
     original = urllib3.HTTPConnectionPool.urlopen
 
     def urlopen(pool: Any, method: str, url: str, *args: Any, **options: Any) -> Any:
         response = original(pool, method, url, *args, **options)
-        if method == "PUT" and "comp=lease" not in url:
+        if method == "PUT" and "comp=lease" not in url and threading.current_thread() is threading.main_thread():
             sent.append(f"{pool.host} {url.partition('?')[0]}")
             if len(sent) == after:
                 raise KeyboardInterrupt
