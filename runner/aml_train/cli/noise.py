@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import datetime
 import functools
-import math
 import os
 import sys
 from collections.abc import Sequence
-from decimal import ROUND_UP, Context, Decimal
-from typing import Final
 
 import click
 
@@ -19,19 +16,15 @@ from aml_train.cli.project import ProjectOptions, project_options
 from aml_train.comparison import find_side, parse_reference, project_of
 from aml_train.config.sections.gate import GateRule
 from aml_train.core.errors import InvalidError
-from aml_train.core.tags import Tag
 from aml_train.core.text import aligned
-from aml_train.gate.replicates import Spread, spread_of
+from aml_train.gate.replicates import Spread
 from aml_train.jobs.attempts import replicates_of
-from aml_train.jobs.workspace import JobView, Workspace
+from aml_train.jobs.workspace import Workspace
+from aml_train.noise import ALPHA, POWER, measure_noise
 from aml_train.pipeline.execute import run_prepared
 from aml_train.pipeline.prepare import prepare_run
 from aml_train.pipeline.result import RunOptions
 from aml_train.pipeline.run_files import own_output
-
-_ALPHA: Final = 0.05
-_POWER: Final = 0.9
-_DIGITS: Final = Context(prec=2, rounding=ROUND_UP)
 
 
 @click.command()
@@ -80,38 +73,20 @@ def noise(reference: str | None, project: ProjectOptions, output: OutputOptions,
             rules = project.load().gate
         except InvalidError as error:
             click.echo(f"note: no rules of a gate are known: {printable_line(error.message)}", err=True)
-    logged = [service.last_metrics(one.name) for one in found]
-    names = sorted(
-        one for one in set.intersection(*map(set, logged)) if all(math.isfinite(each[one]) for each in logged)
-    )
-    spreads = {metric: spread_of([one[metric] for one in logged], alpha=_ALPHA, power=_POWER) for metric in names}
-    lines = proposal(spreads, rules, found)
+    measured = measure_noise(service, found, rules)
     if output.as_json:
         print_result(
             {
                 "jobs": [one.name for one in found],
-                "metrics": {name: one._asdict() for name, one in spreads.items()},
-                "proposal": lines,
+                "metrics": {name: one._asdict() for name, one in measured.spreads.items()},
+                "proposal": measured.proposal,
             }
         )
         return
-    rows = [(metric, *(f"{value:.6g}" for value in one)) for metric, one in spreads.items()]
+    rows = [(metric, *(f"{value:.6g}" for value in one)) for metric, one in measured.spreads.items()]
     print_lines(aligned([("metric", *Spread._fields), *rows]))
     click.echo(
-        f"\nWith the margin, a model that is as good as its baseline passes in at least {_POWER:.0%} of the runs, and one that is worse"
-        f" by the margin in at most {_ALPHA:.0%}.\n"
+        f"\nWith the margin, a model that is as good as its baseline passes in at least {POWER:.0%} of the runs, and one that is worse"
+        f" by the margin in at most {ALPHA:.0%}.\n"
     )
-    print_lines(lines)
-
-
-def proposal(spreads: dict[str, Spread], rules: Sequence[GateRule], found: Sequence[JobView]) -> list[str]:
-    """Return the lines of aml-train.yml for the metrics with *rules* in their direction; those of all metrics have none to go by."""
-    better = {rule.metric: rule.rule.greater for rule in rules if rule.rule.shape is None and rule.metric in spreads}
-    lines = ["gate:"] if better else []
-    for metric, greater in better.items():
-        margin = _DIGITS.create_decimal(Decimal(repr(spreads[metric].margin)))
-        tolerance = f" {'-' if greater else '+'} {margin}" if margin else ""
-        lines.append(f'  {metric}: "{">=" if greater else "<="} baseline{tolerance}"')
-    name = found[0].properties.get(Tag.REPLICATES, "seed").split(" ")[0]
-    values = ", ".join(one.parameters.get(name, "?") for one in found)
-    return [*lines, f"replicates: {{input: {name}, values: [{values}]}}"]
+    print_lines(measured.proposal)
