@@ -10,16 +10,10 @@ from typing import Any
 
 import pytest
 import requests
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    Encoding,
-    PrivateFormat,
-    PublicFormat,
-)
 
 from tests.support.emulator_process import Emulator
 from tests.support.registry_process import serve_registry
+from tests.support.signing_project import write_signing_project
 
 VERSIONS = 2
 CONFIGURATION = """\
@@ -45,15 +39,7 @@ class Place:
     def __init__(self, emulator: Emulator, folder: Path, registry: int) -> None:
         self.emulator, self.folder, self.registry = emulator, folder, registry
         assert emulator.admin("POST", "workspaces?name=prod").status_code in (200, 201)
-        key = ec.generate_private_key(ec.SECP256R1())
-        secret = BestAvailableEncryption(b"sesame")
-        (folder / "signing.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, secret))
-        public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-        (folder / "signing.pub").write_bytes(public)
-        (folder / "policy.yml").write_text("keys: [signing.pub]\nrequire: [signature, provenance, tests]\n")
-        (folder / "aml-train.yml").write_text(CONFIGURATION.replace("PORT", str(registry)))
-        (folder / "code").mkdir()
-        (folder / "code" / "train.py").write_text("print('training')\n")
+        write_signing_project(folder, CONFIGURATION.replace("PORT", str(registry)))
         self.made = self.step("prepare", port=emulator.registry_port, folder=str(folder), versions=VERSIONS)
 
     def run(self, *argv: str, code: int = 0) -> subprocess.CompletedProcess[str]:

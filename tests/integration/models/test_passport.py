@@ -7,15 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    Encoding,
-    PrivateFormat,
-    PublicFormat,
-)
 
 from tests.support.emulator_process import Emulator
+from tests.support.signing_project import write_signing_project
 
 CONFIGURATION = """\
 job: job.yml
@@ -31,15 +25,7 @@ class Workspace:
 
     def __init__(self, emulator: Emulator, folder: Path) -> None:
         self.emulator, self.folder = emulator, folder
-        key = ec.generate_private_key(ec.SECP256R1())
-        secret = BestAvailableEncryption(b"sesame")
-        (folder / "signing.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, secret))
-        public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-        (folder / "signing.pub").write_bytes(public)
-        (folder / "policy.yml").write_text("keys: [signing.pub]\nrequire: [signature, provenance, tests]\n")
-        (folder / "aml-train.yml").write_text(CONFIGURATION)
-        (folder / "code").mkdir()
-        (folder / "code" / "train.py").write_text("print('training')\n")
+        write_signing_project(folder, CONFIGURATION)
         self.made = self.step("prepare", port=emulator.registry_port, folder=str(folder))
 
     def run(self, *argv: str, code: int = 0) -> str:
