@@ -92,14 +92,8 @@ class ResumeCheck:
             "repeated_steps": self.repeated,
             "problems": list(self.problems),
             "metrics": {
-                name: dict(
-                    zip(
-                        ("undisturbed", "preempted", "resumed"),
-                        (series_of({name: one})[name] for one in histories),
-                        strict=True,
-                    )
-                )
-                for name, histories in self.metrics.items()
+                name: series_of({"undisturbed": alone, "preempted": before, "resumed": after})
+                for name, (alone, before, after) in self.metrics.items()
             },
         }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from aml_train.core.errors import DamagedError, ImageError
 from aml_train.core.references import is_digest
@@ -19,18 +19,13 @@ from aml_train.image.registry.manifest import Manifest
 from aml_train.image.registry.referrers import enter_referrer, entries_of
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ImageCopy:
-    """Copies within *repository*, which has the same name in both registries.
-
-    Attributes:
-        sent: the digests of the blobs that the target did not have.
-    """
+    """Copies within *repository*, which has the same name in both registries."""
 
     source: Registry
     target: Registry
     repository: str
-    sent: list[str] = field(default_factory=list)
 
     def copy(self, digest: str, *, tags: Sequence[str], documents: Iterable[str] = ()) -> None:
         """Copy the image *digest*, its referrers, and the documents under some tags.
@@ -85,4 +80,3 @@ class ImageCopy:
             if digest != f"sha256:{whole.hexdigest()}":
                 raise DamagedError(f"the blob {self.repository}@{digest} of {self.source.host} has other contents")
             self.target.upload(self.repository, digest, file)
-        self.sent.append(digest)
