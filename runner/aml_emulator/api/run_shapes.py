@@ -87,7 +87,7 @@ def run_view(context: Context, run: Run) -> dict[str, Any]:
         "hasVirtualParent": False,
         "computeDuration": lasted,
         "duration": lasted,
-        # A database of an earlier version has no attempts in it.
+        # A run that no job made, as MLflow's own, has no specification.
         "currentAttemptId": spec.get("attempt", 1),
         "lastStartTimeUtc": iso(spec.get("requeued") or run.started),
         "lastModifiedBy": user,
